@@ -133,6 +133,8 @@ impl Compound {
         is_in_order: bool,
         now: Instant,
     ) -> Self {
+        // One order for all processes: whoever waits has only keys before the one it waits for, so there is no
+        // circle.
         keys.sort_unstable();
         keys.dedup();
         let part = |key| Part {
@@ -153,6 +155,7 @@ impl Compound {
             steps: Vec::new(),
         };
         compound.ask_for_missing(match is_in_order {
+            // Others are known to wait for a key: asking for all at once would fail, and disturb them.
             true => params.wait,
             false => params.wait.min(ONE_ATTEMPT),
         });
@@ -177,6 +180,7 @@ impl Compound {
     pub(crate) fn on_extend(&mut self, lease: Option<LeaseParams>) {
         if self.state == State::Held {
             self.is_extending = true;
+            // Every key: the lease ends with the first of them.
             self.extend(lease, Token::default(), |_| true);
         }
     }
@@ -188,6 +192,7 @@ impl Compound {
             State::Held | State::Over => Some(Release::AlreadyExpired),
             _ => Some(Release::Unknown),
         };
+        // All keys must be confirmed before the caller hears that they were released.
         let is_to_come = report && known.is_none();
         self.end(0, is_to_come);
         self.state = match is_to_come {
@@ -226,6 +231,7 @@ impl Compound {
                     attempts,
                 },
             ) => {
+                // Of all keys: the caller sees what the lock has cost.
                 self.attempts += attempts;
                 *stage = Stage::Held(Held {
                     deadline,
@@ -243,6 +249,7 @@ impl Compound {
             (_, Answer::Extended { deadline }) => {
                 if let Stage::Held(held) = stage {
                     (held.deadline, held.is_asked) = (deadline, false);
+                    // Replies may come out of order, and counters never fall.
                     held.reach = held.reach.max(reach.unwrap_or_default());
                 }
                 self.on_extended(now);
@@ -302,11 +309,13 @@ impl Compound {
     fn begin_if_raised(&mut self, now: Instant) {
         let (deadline, token) = (self.deadline(), self.held().map(|held| held.token).max());
         let token = token.unwrap_or_default();
+        // Bounded: rounds may disagree again and again, while the keys are held idle.
         self.raises += 1;
         let (min_validity, is_last) = (self.params.min_validity, self.raises > MOST_RAISES);
         let fails =
             |held: Held| held.deadline.since(now) < min_validity || is_last && held.reach < token;
         let failed = self.held().position(fails);
+        // It begins anew from this key with a fresh lease: what is left would be too short for the section.
         if let Some(part) = failed {
             return self.on_missing(part, no_quorum(Vec::new()), now);
         }
@@ -321,7 +330,9 @@ impl Compound {
             return;
         }
         let max_hold = self.params.max_hold;
+        // Only now `max_hold` counts: the time in which keys were waited for is not the section's.
         self.tell_all(Word::Begin { token, max_hold });
+        // They were renewed only while other keys were waited for.
         if self.params.renew.is_none() {
             self.tell_all(Word::StopRenewing);
         }
@@ -336,10 +347,13 @@ impl Compound {
 
     /// One was refused, or is held no longer, or is of no use. From here on it is waited for.
     fn on_missing(&mut self, part: usize, refusal: Refusal, now: Instant) {
+        // The refusal of this key is what the caller hears, with its name.
         if now >= self.wait_until() || refusal.cause == Cause::Stopped {
             return self.refuse(part, refusal);
         }
+        // Another attempt, with keys and tokens of its own.
         self.raises = 0;
+        // And those behind it: only keys before a missing one are kept.
         self.end(part, false);
         self.go_on(now);
     }
@@ -353,6 +367,7 @@ impl Compound {
 
     fn on_released(&mut self, release: Release) {
         self.release = match (self.release, release) {
+            // The worst of all keys: one that had expired may have let another client in.
             (Release::AlreadyExpired, _) | (_, Release::AlreadyExpired) => Release::AlreadyExpired,
             (Release::Unknown, _) | (_, Release::Unknown) => Release::Unknown,
             _ => Release::Released,
@@ -405,6 +420,7 @@ impl Compound {
             is_fair: false,
             ..self.params
         };
+        // Waiting for several keys at once could make two sections wait for each other.
         let most = if wait > ONE_ATTEMPT {
             1
         } else {

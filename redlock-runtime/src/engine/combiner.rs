@@ -121,6 +121,7 @@ impl Combiner {
             if inbox.is_closed {
                 return Err(Stopped);
             }
+            // Into the inbox first: a thread that has the driver looks here after it has put it back.
             inbox.commands.push_back(command);
             inbox.is_busy || !self.do_callers_work
         };
@@ -149,6 +150,7 @@ impl Combiner {
             driver.poll_nodes(true, cx, None);
             Poll::Ready(())
         });
+        // The task may have used up its budget, and the sockets would not write then.
         tokio::task::unconstrained(write).await;
         let (left, shutdowns) = driver.take_shutdowns();
         self.close(Some(driver));
@@ -164,6 +166,7 @@ impl Combiner {
             {
                 let mut inbox = lock(&self.inbox);
                 if is_elapsed {
+                    // That timer is over: from here on, callers with something due wake the engine.
                     inbox.wakes_at = None;
                 }
             }
@@ -205,6 +208,7 @@ impl Combiner {
             };
             let pass = AssertUnwindSafe(|| self.pass(driver, engine.as_deref_mut()));
             let Ok(pass) = catch_unwind(pass) else {
+                // After a panic the protocol may be in any state, and must decide nothing more.
                 let broken = held.take();
                 drop(held);
                 self.close(broken);
@@ -212,9 +216,11 @@ impl Combiner {
                 return Outcome::Ended;
             };
             drop(held);
+            // Put back first: a waker may come here again on this very thread.
             delivery::deliver(pass.deliveries, &self.observer);
             let (is_more, is_due_sooner) = {
                 let mut inbox = lock(&self.inbox);
+                // For the next caller, which does not have to try the driver for it.
                 inbox.is_busy = pass.is_busy;
                 let now = self.clock.now();
                 let wakes_at = inbox.wakes_at.filter(|at| now.since(*at) < LATE);

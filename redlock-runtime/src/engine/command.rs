@@ -63,6 +63,7 @@ pub(super) struct Caller {
 impl Caller {
     pub(super) fn new(status: &Arc<Status>, params: &LockParams) -> Self {
         let slack = |every| params.lease.saturating_sub(every);
+        // Half of what is usually left when a renewal is due.
         let late = params.renew.map_or(0, |every| slack(every).as_millis() / 2);
         Self {
             status: Arc::clone(status),

@@ -41,6 +41,7 @@ pub(super) enum Delivery {
 /// Wakers are code of others: one that panics harms neither the engine nor the caller that works for it.
 pub(super) fn deliver(deliveries: Vec<Delivery>, observer: &Observer) {
     for delivery in deliveries {
+        // Each by itself, so that the others are delivered, too.
         let _ = catch_unwind(AssertUnwindSafe(|| delivery.deliver(observer)));
     }
 }
@@ -54,6 +55,7 @@ impl Delivery {
             Self::Seen(looking, seen) => drop(looking.send(seen)),
             Self::Unheard(extending) => drop(extending),
             Self::Over(status, now) => {
+                // First the holder, whose body must stop; then the log.
                 status.tell_end();
                 if let Some(loss) = status.loss()
                     && status.is_over_now()
@@ -64,6 +66,7 @@ impl Delivery {
             Self::SelfWait(status, now) => observer.self_wait(&status, now),
             Self::Renewed(status, late) => observer.renewed(&status, late),
             Self::Nodes(states, (round_trips, under_replicated), now) => {
+                // The driver has written them already; this is the notice.
                 states.send_modify(|_| ());
                 let states = || states.borrow().clone();
                 observer.nodes_are(states, (&round_trips, under_replicated), now);

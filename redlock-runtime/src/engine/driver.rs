@@ -167,14 +167,17 @@ impl Driver {
     /// Hands in what has been read and asked, and that time has passed.
     pub(super) fn take_in(&mut self) {
         let mut events = std::mem::take(&mut self.events);
+        // Replies before commands: a release that has come lets the next caller start without asking the nodes.
         events.drain(..).for_each(|event| self.handle(event));
         self.events = events;
+        // Taken out, because handling one may add others, and kept for its capacity.
         let mut intake = std::mem::take(&mut self.intake);
         intake
             .drain(..)
             .for_each(|command| self.on_command(command));
         self.intake = intake;
         let due = self.next_wakeup();
+        // Time last: what has come in time must not be taken for late.
         if due.is_some_and(|due| due <= self.clock.now()) {
             self.handle(Event::Wakeup);
         }
@@ -208,6 +211,7 @@ impl Driver {
             Command::Acquire { caller, .. } if caller.status.is_released() => {}
             Command::Acquire { params, caller } => {
                 let (section, keys) = (caller.status.section, caller.status.keys.clone());
+                // Before the event: the protocol may answer at once.
                 self.callers.insert(section, caller);
                 let event = match keys.as_slice() {
                     [key] => Event::Ask {
@@ -234,6 +238,7 @@ impl Driver {
             Command::Note { section, note } => self.handle(Event::Note { section, note }),
             Command::End { section, answer } => {
                 let report = answer.is_some();
+                // A section that never asked has nothing to release, and nobody would ever answer.
                 match answer.filter(|_| self.callers.contains_key(&section)) {
                     Some(answer) => drop(self.releasing.insert(section, answer)),
                     None => self.forget(section),
@@ -281,6 +286,7 @@ impl Driver {
         self.protocol.handle(event, now);
         self.carry_out();
         let under_replicated = self.protocol.under_replicated();
+        // A number for people: nothing else is read together with it.
         self.under_replicated.store(under_replicated, Relaxed);
         if self.reports_at <= now && self.observer.is_on() {
             self.report_nodes(now);
@@ -294,6 +300,7 @@ impl Driver {
         let round_trips = (0..self.nodes.len()).map(round_trip).collect();
         let nodes = (round_trips, self.protocol.under_replicated());
         let states = self.node_states.clone();
+        // Recorders and subscribers are the application's code, so not under the lock of the driver.
         self.deliveries.push(Delivery::Nodes(states, nodes, now));
     }
 
@@ -302,6 +309,7 @@ impl Driver {
             while let Some(action) = self.protocol.poll_action() {
                 self.act(action);
             }
+            // Nodes in memory reply at once, but not within `handle`: the protocol is not re-entrant.
             let Some(event) = self.answered.pop_front() else {
                 return;
             };
@@ -344,6 +352,7 @@ impl Driver {
             Action::Answer { section, answer } => self.answer(section, answer),
             Action::NodeChanged { node, state } => {
                 self.node_states.send_if_modified(|states| {
+                    // Without a notice: waiters are woken by the delivery, once the driver is free.
                     states[node.0] = Some(state);
                     false
                 });
@@ -389,6 +398,7 @@ impl Driver {
                 token,
                 attempts,
             } => {
+                // Before the caller is woken: it may look at once, on another thread.
                 status.grant(deadline, token, attempts);
                 deliveries.push(Delivery::Answered(Arc::clone(status)));
             }
@@ -414,6 +424,7 @@ impl Driver {
                     let late = late.filter(|_| deadline > status.deadline());
                     deliveries.push(Delivery::Renewed(Arc::clone(status), late));
                 }
+                // The body goes by this, whoever is told later.
                 status.hold_until(deadline);
                 let extending = self.extending.remove(&section).into_iter().flatten();
                 deliveries.extend(extending.map(|to| Delivery::Extended(to, Ok(()))));

@@ -136,6 +136,7 @@ fn seeded(mut state: u64) -> impl FnMut() -> u128 {
 impl Engine {
     /// Starts an engine. Fails if the operating system gives it no thread.
     pub(crate) fn start(config: Config) -> std::io::Result<Self> {
+        // A thread of its own renews leases while the application's runtime is blocked.
         let own_thread = config.runtime.is_none();
         let clock = config.clock();
         let protocol = Protocol::new(
@@ -158,10 +159,12 @@ impl Engine {
                 (own.handle().clone(), Some(own))
             }
         };
+        // Connections register with the runtime that is entered when they are made.
         let guard = runtime.enter();
         let nodes_of = (config.nodes, client.text().into());
         let observer = Arc::clone(&config.observer);
         let driver = Driver::new(protocol, clock.clone(), nodes_of, observer);
+        // Whatever fails below, the caller's own runtime is the current one again.
         drop(guard);
         let nodes = driver.node_states.subscribe();
         let under_replicated = Arc::clone(&driver.under_replicated);
@@ -171,6 +174,7 @@ impl Engine {
         match own {
             Some(own) => {
                 let thread = thread::Builder::new().name("redlock".to_owned());
+                // Detached: it ends by itself when the last handle is gone and the releases are sent.
                 thread.spawn(move || own.block_on(run))?;
             }
             None => drop(runtime.spawn(run)),
@@ -209,6 +213,7 @@ impl Engine {
         let ended = async move { while nodes.changed().await.is_ok() {} };
         let task = async move { select(pin!(task), pin!(ended)).await.factor_first().0 };
         let running = self.runtime.spawn(task);
+        // It may have ended meanwhile, and nothing would stop the task.
         if self.has_ended() {
             running.abort();
         }
@@ -335,6 +340,7 @@ impl Engine {
     pub(crate) async fn when(&self, mut is_so: impl FnMut() -> bool) -> Result<(), Stopped> {
         let mut nodes = self.nodes.clone();
         while !is_so() {
+            // Subscribed before the question, so that no change between the two is missed.
             nodes.changed().await.map_err(|_| Stopped)?;
         }
         Ok(())
@@ -351,10 +357,12 @@ impl Engine {
     }
 
     fn is_of_parent(&self) -> bool {
+        // Asked each time: there is no notice of a fork without unsafe code.
         std::process::id() != self.process
     }
 
     fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Asked<T> {
+        // The sender is dropped with the engine, which is an answer, too: `Stopped`.
         let (answer, answered) = oneshot::channel();
         self.tell(command(answer)).map(|()| answered)
     }

@@ -46,6 +46,7 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        // Before the engine is woken: it looks at this when it wakes.
         self.was_given.store(true, Ordering::Release);
         self.engine.wake();
     }

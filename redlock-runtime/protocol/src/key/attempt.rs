@@ -95,6 +95,7 @@ impl Attempt {
         }
         let mut question = self.round.question.clone();
         question.kind = Kind::Extend;
+        // Nodes that were too slow for the last number are waited for this time.
         question.is_repeated = true;
         self.pause = None;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
@@ -113,10 +114,14 @@ impl Key {
         }
         let process = u128::from(cx.nodes.process().0);
         let random = cx.random();
+        // A new owner for each attempt: a late grant of an earlier one is released under its own name, and cannot be
+        // taken for this one's (promise 4).
         let owner = Owner(process << 64 | u128::from(random as u64));
         let mut claim = Claim::new(owner, waiter.params.mode, cx.nodes.count());
         let is_leader_first = self.asks_leader_first(&waiter, cx.now());
+        // Opened before a node is asked: its lease counts from here.
         let mut round = self.open_attempt(&mut waiter, is_leader_first, cx);
+        // Else each request would be one more to release.
         if cx.nodes.has_majority(cx.now()) {
             let nodes = cx.nodes.count();
             let many = if is_leader_first {
@@ -206,6 +211,8 @@ impl Key {
         };
         let split = waiter.split.filter(|_| !waiter.goes_on_waiting(now));
         let closes_at = split.map_or(own_end, |split| split.until.min(own_end));
+        // The clock, so that processes that have not met propose rising numbers. Half of them are left if it is
+        // wrong.
         let proposal = Token(cx.wall_micros().min(Token::LARGEST.0 / 2));
         let is_fair = waiter.params.is_fair;
         let is_single = is_fair || cx.out.settings.mixed_fleet;
@@ -214,6 +221,7 @@ impl Key {
             (false, true) => (SMALL_BLOCK, Duration::ZERO),
             (false, false) => (BLOCK, TURN),
         };
+        // However slow the nodes were last, three quarters of the round are left for the others.
         let majority_delay = cx.nodes.majority_delay().min(timeout / 4);
         // Silent nodes may be slow and needed, or silent for good. In a split they are waited for as long as it
         // has been tried already: who waits for them to the end is in the way of all others.
@@ -288,6 +296,7 @@ impl Key {
             contention.on_own_turn();
         }
         let place = &mut attempt.waiter.place;
+        // The leader did not see this grant, so the place would stand in the way of others.
         if !attempt.round.is_granted_by(place.leader) {
             place.leave(cx);
         }
@@ -298,6 +307,7 @@ impl Key {
             return self.ask_line(attempt.waiter);
         }
         held.start(attempt.waiter, cx);
+        // A node that granted it may be gone by now, and a bare majority would be none.
         held.shore_up(cx);
         self.front = Front::Held(held);
     }
@@ -314,6 +324,7 @@ impl Key {
         let now = cx.now();
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
+        // Asking all nodes disturbs those ahead: each time needs a new reason.
         let asked_all = std::mem::take(&mut waiter.asks_all);
         waiter.place.on_failed(&round);
         let cause = match failure {
@@ -342,6 +353,7 @@ impl Key {
         let was_first = is_leader_first && round.is_granted_by(waiter.place.leader);
         if let Failure::Outage(_) = failure {
             if was_first {
+                // The leader granted and no majority did: others behind it may be luckier.
                 waiter.since = now;
                 self.contention().go_behind(now);
             }
@@ -365,6 +377,7 @@ impl Key {
         let now = cx.now();
         if waiter.params.wait.is_zero() {
             // Whatever follows is part of its one attempt.
+            // It has promised its caller one attempt, not more time.
             waiter.wait_until = round.closes_at;
         }
         let waits = waiter.goes_on_waiting(now) || waiter.split.is_some();
@@ -416,6 +429,7 @@ impl Key {
         // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
         // of the process that has won this one.
         while let Some(joined) = self.queue.pop_impatient() {
+            // What the nodes replied to the one that asked for them.
             let refusal = self.last_refusal().clone();
             cx.answer(joined.section, Answer::Refused(refusal));
         }

@@ -145,6 +145,7 @@ impl Claim {
     pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId, ttl: Duration) {
         self.ttl = self.ttl.max(ttl.into());
         let place = &mut self.places[node.0];
+        // Only if nothing was there before, a refusal of this request proves that nothing is there now.
         place.was_absent = !place.may_have;
         place.may_have = true;
         place.asked = request;
@@ -202,6 +203,7 @@ impl Claim {
                 ..
             } => {
                 self.has_remote_waiter |= has_remote_waiter;
+                // Reset when a round begins, so that a waiter who gave up is forgotten.
                 self.is_waited_for |= has_remote_waiter;
                 // Also if the next round has begun: a node may always reply as late as that.
                 self.on_known(node);
@@ -251,6 +253,7 @@ impl Claim {
     fn on_absent(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
         place.is_known = false;
+        // A later request may have made the key again since this reply was sent.
         if place.asked <= request {
             place.may_have = false;
         }
@@ -259,6 +262,7 @@ impl Claim {
     /// The node has not carried out this request, which says nothing of what was there before.
     fn on_refused(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
+        // An error says nothing of a key that was there before the request.
         if place.asked == request && place.was_absent {
             place.may_have = false;
         }
@@ -280,12 +284,14 @@ impl Claim {
     /// No majority is known to have the key any more.
     pub(super) fn is_lost(&self) -> bool {
         let known = self.places.iter().filter(|place| place.is_known).count();
+        // In doubt the lock is lost: the body stops, though a majority may have the key.
         known < quorum::majority(self.places.len())
     }
 
     /// A majority is known not to have the key any more.
     pub(super) fn is_gone(&self) -> bool {
         let absent = self.places.iter().filter(|place| !place.may_have).count();
+        // In doubt the key is there: it is released where it may be.
         quorum::out_of_reach(self.places.len(), absent)
     }
 
@@ -304,6 +310,7 @@ impl Claim {
         let is_it = |one: &&Extension| ask == Ask::Extend(one.round, self.owner);
         let extension = self.extension.as_ref().filter(is_it)?;
         let place = &mut self.places[node.0];
+        // Without a confirmed write, the remaining time may be that of an older one.
         let before = place.written.filter(|_| place.is_written);
         let is_written = extension.is_written(remaining);
         if is_written {
@@ -312,6 +319,7 @@ impl Claim {
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
         let elapsed = now.since(written);
+        // The allowed drift and the rounding are no gain. What is left of it is how far the node's clock ran ahead.
         let expected = Duration::from(lived).saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
         let bounds = (extension.params.lease, extension.params.guard_band);

@@ -161,6 +161,7 @@ impl Key {
         }
         if wait.is_zero() && !is_first {
             let is_asked_for = matches!(self.front, Front::Standing(_));
+            // It would only wait behind the others: without `wait`, that is a refusal.
             if !self.is_for_readers(&params) && !is_asked_for {
                 let refusal = self.refusal_in_queue(now);
                 return cx.answer(section, Answer::Refused(refusal));
@@ -194,6 +195,7 @@ impl Key {
         now: Instant,
     ) {
         if let Some(section) = self.section(id) {
+            // A later, lower wish must not take back what another one has asked for.
             section.raise_to = section.raise_to.max(reach);
             section.want(lease, now);
         }
@@ -203,6 +205,7 @@ impl Key {
     /// some may let readers in. The round that tells them lets the lease begin anew, too.
     pub(crate) fn on_share(&mut self, id: SectionId, now: Instant) {
         if let Some(held) = self.held_by(id) {
+            // Before the round: from now on, the release must fit what any node may have.
             held.claim.mode = Mode::Shared;
             if let Some(section) = held.section(id) {
                 section.share(now);
@@ -216,6 +219,7 @@ impl Key {
         let Some(held) = self.held_by(id).filter(|held| !held.is_shared()) else {
             return;
         };
+        // The value belongs to this holder, and must not stand there for the next one.
         held.is_single = true;
         if let Some(section) = held.section(id) {
             let is_asked = false;
@@ -231,8 +235,10 @@ impl Key {
                 stuck.sections.extract(|one| *one == section);
                 stuck.sections.is_empty()
             };
+            // The last one has let go, so nobody works under these keys any more.
             for Stuck { claim, .. } in self.stuck.extract(lets_go) {
                 self.releases.begin(&claim, Reports::default(), cx);
+                // The nodes may be free of them a round trip later.
                 self.retry_now(cx);
             }
             Some(Release::AlreadyExpired)
@@ -241,6 +247,7 @@ impl Key {
         {
             held.on_end(section, report, cx)
         } else {
+            // What it has asked for may be granted yet, so it is released.
             if self.front_waiter() == Some(section) {
                 self.cancel_front(cx);
             }
@@ -280,9 +287,11 @@ impl Key {
         cx: &mut Cx<'_>,
     ) {
         let now = cx.now();
+        // First what the node may have: that counts for the release, whether or not a round is open.
         let claim = ask.owner().and_then(|owner| self.claim_of(owner));
         let lead = claim.zip(reply.as_ref().ok());
         let lead = lead.and_then(|(claim, reply)| claim.on_reply((node, request), ask, reply, now));
+        // Before the vote is counted: it may be of this very round.
         if let Some(by) = lead {
             cx.nodes.suspend(node, by, cx.out);
         }
@@ -298,6 +307,7 @@ impl Key {
                     round.on_reply(node, reply, lead, claim, cx);
                 }
             }
+            // Writing it was no vote: the key counts once it is read there.
             Ask::PutBack(owner) if reply == Ok(Reply::PutBack) => {
                 if let Some(claim) = self.claim_of(owner) {
                     claim.read(node, cx);
@@ -354,10 +364,12 @@ impl Key {
     /// Goes from state to state for as long as there is something to do.
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
+        // First what is owed, and then who waits: the next attempt must come behind the releases.
         self.releases.advance(cx);
         if let Some(contention) = &mut self.contention {
             contention.advance(now);
         }
+        // Before the front: a caller that has stopped waiting must not be given the lock.
         while let Some(late) = self.queue.pop_late(now) {
             let refusal = self.refusal_in_queue(now);
             cx.answer(late.section, Answer::Refused(refusal));
@@ -379,6 +391,7 @@ impl Key {
         }
         let first = self.queue.pop();
         if let (None, Some(contention)) = (&first, &mut self.contention) {
+            // Nobody here waits any more, so the process gives up its rank among the others.
             contention.leave();
         }
         first.map(|first| self.bring_forward(first, cx)).is_some()
@@ -401,6 +414,7 @@ impl Key {
         };
         for section in held.sections.drain(..) {
             cx.answer(section.id, Answer::Over(loss.clone()));
+            // Told, but not gone: its body may still run, on this thread or another.
             held.over.push(section.id);
         }
         self.let_go(held, cx);

@@ -101,6 +101,7 @@ impl Standing {
     /// Another waiter goes on in its place. The one before.
     fn replace(&mut self, next: Waiting) -> Waiting {
         let before = self.waiter.replace(next);
+        // The new one may have less time left than the one before.
         self.until = self.until.min(self.waiter.last_end());
         before
     }
@@ -198,6 +199,7 @@ impl Key {
     /// Asks for any slot.
     fn ask_for_any(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
         let permits = waiter.params.permits;
+        // Drawn, so that processes that come at once ask for different slots.
         let start = (cx.random() % u128::from(permits)) as u32;
         let mut slots = (start..start + permits).map(|slot| slot % permits);
         let slot = self
@@ -205,6 +207,7 @@ impl Key {
             .and_then(|line| slots.find(|slot| !line.busy.contains(slot)));
         match slot {
             Some(slot) => self.take(slot, waiter, false, cx),
+            // This process has all slots itself: only one of its own callers can free one.
             None if waiter.wait_until <= cx.now() => self.back_off_or_refuse(waiter, cx),
             None => {
                 let mut waiter = waiter;
@@ -236,6 +239,7 @@ impl Key {
     fn stand(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let now = cx.now();
         let patience = cx.nodes.hedge_delay();
+        // The queue is at the leader of the line, and all slots share it.
         waiter.follow(cx.nodes.leader(cx.name, patience, now), cx);
         let waits = waiter.goes_on_waiting(now);
         let ticket = self.ticket(&mut waiter, waits, cx);
@@ -258,10 +262,12 @@ impl Key {
         let Some(node) = other else {
             return self.back_off_or_refuse(waiter, cx);
         };
+        // Kept, so that each node is asked once and a majority is the end.
         asked.push(node);
         let ticket = Ticket {
             came: 0,
             waited: Duration::ZERO,
+            // No place: it only says that somebody waits.
             lasts: TICK,
             grace: Duration::ZERO,
             is_ordered: false,
@@ -277,6 +283,7 @@ impl Key {
             key: std::sync::Arc::clone(cx.name),
             owner: Owner(u128::from(cx.nodes.process().0) << 64),
             permits,
+            // Behind the last one, in case that brought no slot.
             start: last.wrapping_add(1) % permits,
             ticket,
         };
@@ -287,6 +294,7 @@ impl Key {
             return self.ask_for_any(waiter, cx);
         }
         let now = cx.now();
+        // As for an attempt that asks one node first.
         let patience = cx.nodes.hedge_delay().min(waiter.params.round_timeout());
         let mut until = now.after(patience);
         if !waiter.goes_on_waiting(now) {
@@ -310,6 +318,7 @@ impl Key {
             let Standing { waiter, asked, .. } = *standing;
             match waiter.is_late(cx.now()) {
                 true => self.back_off_or_refuse(waiter, cx),
+                // The leader has said that none is free; the next node may know better.
                 false if asked.len() > 1 => self.stand_elsewhere(asked, waiter, cx),
                 false => self.ask_for_any(waiter, cx),
             }

@@ -62,6 +62,7 @@ impl Held {
 
     /// It is known whether a node votes.
     pub(super) fn on_settled(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        // The last read failed, so the node reports no changes: now it may succeed.
         if self.claim.reads(node).has_failed {
             self.claim.watch(node, cx);
         }
@@ -92,6 +93,7 @@ impl Held {
         let is_gone = |node| self.claim.is_known(node) && !cx.nodes.is_up(node);
         if cx.nodes.ids().any(is_gone) {
             for node in cx.nodes.ids() {
+                // One that was asked has lost the key since, or is about to confirm it.
                 if !self.claim.was_asked(node) {
                     self.put_back(node, cx);
                 }
@@ -111,6 +113,7 @@ impl Held {
 
     /// Sets the key on a node that votes, unless it is there. Gives no vote.
     pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        // Without a section, nobody needs the key there.
         let Some(section) = self.sections.first().filter(|_| cx.nodes.is_up(node)) else {
             return;
         };

@@ -57,12 +57,14 @@ impl Held {
             return false;
         };
         for section in &mut self.sections {
+            // This round is the renewal; the next one is planned when it is won or has failed.
             section.renew_at = None;
         }
         let raises = self.sections.iter().map(|section| section.raise_to);
         let raise_to = raises.max().unwrap_or_default();
         let wants_block = next.is_some() || raise_to > Token::default();
         let block = wants_block.then(|| {
+            // Above all that it was given, used or not.
             let had = self.token.max(self.block.last());
             let least = self.least_proposal.max(raise_to);
             let length = next.map_or(1, |_| BLOCK);
@@ -142,6 +144,7 @@ impl Held {
             // It may have given up, and readers that wait must not wait for long ones to end.
             self.claim.has_remote_waiter = self.claim.is_waited_for;
         }
+        // The lease counts from before the first request, as for an acquisition.
         self.won_at = round.started;
         self.took = cx.now().since(round.started).into();
         self.ttl = round.question.params.key_ttl().into();
@@ -157,6 +160,7 @@ impl Held {
             self.block = block;
             self.block_at = round.started;
         }
+        // A majority still had the key when it was asked, so these sections had the lock to their end.
         self.reports.answer_before(round.id, Release::Released, cx);
         for section in &mut self.sections {
             let asked = &round.question.params;
@@ -164,6 +168,7 @@ impl Held {
                 cx.answer(section.id, answer);
             }
         }
+        // After the count: a key that is written now must not hide that it was gone.
         self.put_back_missing(cx);
     }
 

@@ -90,6 +90,7 @@ impl Releases {
             owner: claim.owner,
             mode: claim.mode,
             places: vec![nothing; cx.nodes.count()],
+            // No node keeps the key for longer, even if no release ever reaches it.
             until: cx.now().after(claim.ttl.into()),
             keep_until: claim.keep_until,
             leaves: claim.leaves,
@@ -101,6 +102,7 @@ impl Releases {
             if claim.may_have(node) {
                 open.send(node, cx);
             } else {
+                // It was never asked, or has said that it has nothing.
                 open.did_not += 1;
             }
         }
@@ -154,12 +156,14 @@ impl Owed {
             return;
         };
         let place = &mut open.places[node.0];
+        // Nothing is owed for it any more.
         if place.state != State::Sent {
             return;
         }
         place.state = State::Done;
         match reply {
             Some(Reply::Deleted | Reply::Kept) => open.had_it += 1,
+            // The first one may have deleted the key before its reply was lost: this proves nothing.
             Some(Reply::NotOwner) if place.again => {}
             Some(Reply::NotOwner) => open.did_not += 1,
             None => {
@@ -180,6 +184,7 @@ impl Owed {
         if open.is_done() {
             self.open.remove(&owner);
         }
+        // A node that answers one release again answers the others, too.
         if self.retry.is_some() {
             self.send_all(node, State::Failed, cx);
         }
@@ -198,6 +203,7 @@ impl Owed {
             now < open.until
         });
         if let Some((_, pause)) = self.retry.take_if(|(at, _)| *at <= now) {
+            // One each: a server that is blocked by a script would answer a thousand with the same error.
             self.retry_one_per_node(cx);
             let pause = (2 * pause).min(LONGEST_RETRY);
             self.retry = Some((now.after(pause), pause));
@@ -238,6 +244,7 @@ impl Owed {
 
 impl Open {
     fn send(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        // Counted anew for each send: a repeated request must not keep the key for longer.
         let left = self.keep_until.map(|until| until.since(cx.now()));
         let body = Request::Release {
             key: Arc::clone(cx.name),
@@ -262,6 +269,7 @@ impl Open {
     /// Answers the callers once it is known whether a majority had the key.
     fn report(&mut self, cx: &mut Cx<'_>) {
         let nodes = self.places.len();
+        // A majority that still had the key proves that nobody else had the lock.
         let release = if self.had_it >= quorum::majority(nodes) {
             Release::Released
         } else if quorum::out_of_reach(nodes, self.did_not) {

@@ -120,6 +120,7 @@ impl Round {
         now: Instant,
     ) {
         let verdict = match (reply, lead) {
+            // Whatever it says: its keys may expire before the lease does, so its yes is worth nothing.
             (_, Some(by)) => Verdict::ClockAhead { by },
             (Reply::Granted { first, .. }, _) if first.is_plausible() => {
                 return self.on_yes(node, Some(first), now);
@@ -135,6 +136,7 @@ impl Round {
                 },
                 _,
             ) => {
+                // Only the leader keeps the queue.
                 if self.on_held(node, owner, remaining, now) && self.is_leader(node) {
                     self.ahead = ahead.believed();
                 }
@@ -150,6 +152,7 @@ impl Round {
             (Reply::NotOwner, _) => Verdict::NoLongerOurs,
             (Reply::Refused { message, .. }, _) => Verdict::Refused { message },
             (Reply::Garbled { answer }, _) => Verdict::Garbled { answer },
+            // A reply to another kind of request: the node does not do what its scripts say, so it has no vote.
             (other, _) => Verdict::Garbled {
                 answer: format!("{other:?}").into(),
             },
@@ -190,8 +193,10 @@ impl Round {
     /// Falls at a majority, at impossibility, or when the round closes: never later.
     pub(super) fn progress(&mut self, now: Instant) -> Progress {
         if now >= self.closes_at {
+            // Later votes must not count: a node that lost its memory may vote again after the longest round.
             self.ballot.close();
         }
+        // Before the ballot: a majority that was granted out of order would overtake those ahead.
         if self.is_put_off() || self.lost_at_leader().is_some() {
             return Progress::Failed(Failure::Held);
         }
@@ -229,6 +234,7 @@ impl Round {
             return Progress::Won(None);
         };
         let nodes = self.ballot.verdicts().len();
+        // One number from a majority *to this round*: `rules::token` shows that no other round can win it, too.
         if let Some(first) = self.numbers.agreed(nodes) {
             return Progress::Won(Some(Block::new(first, block.length)));
         }
@@ -327,6 +333,7 @@ impl Round {
         let patience = self.fanout.hedge_delay;
         let may_come =
             |node: &NodeId| verdicts[node.0].is_open() && !nodes.is_silent(*node, patience, now);
+        // One that stays silent for longer would let a single reply decide what all propose.
         let pending = nodes.ids().filter(may_come).count();
         self.numbers.reached(verdicts.len(), pending, wall_micros)
     }

@@ -68,6 +68,7 @@ impl Section {
     ) -> Self {
         let mut section = Self {
             id,
+            // From when the nodes were asked, not from the grant: other sections may have used up some of it.
             deadline: params.deadline(acquired, acquired),
             params,
             acquired,
@@ -99,6 +100,7 @@ impl Section {
     }
 
     pub(super) fn stop_renewing(&mut self) {
+        // A copy of its own: callers with the same options share one.
         Arc::make_mut(&mut self.params).renew = None;
         self.renew_at = None;
     }
@@ -118,6 +120,7 @@ impl Section {
                 since: now,
             })
         });
+        // One round fulfils all wishes, so it asks for the longest.
         if wanted.params.lease <= params.lease {
             wanted.params = params;
         }
@@ -127,6 +130,7 @@ impl Section {
     pub(super) fn share(&mut self, now: Instant) {
         let params = Arc::make_mut(&mut self.params);
         (params.mode, params.is_fair) = (Mode::Shared, false);
+        // What was wished for was for a lock that it had alone.
         self.wanted = None;
         self.want(None, now);
     }
@@ -139,6 +143,7 @@ impl Section {
             .chain([&self.params])
             .max_by_key(|params| params.key_ttl());
         let mut longest = Arc::clone(longest.unwrap_or(&self.params));
+        // `extend_to` may have promised more than the usual lease, and no node may keep the key for less.
         let left = self.deadline.since(now);
         if left > longest.lease {
             Arc::make_mut(&mut longest).lease = left;
@@ -164,6 +169,7 @@ impl Section {
             .wanted
             .take()
             .map_or_else(|| Arc::clone(&self.params), |wish| wish.params);
+        // Else a later expiry would blame nodes that have replied since.
         self.failed = Few::default();
         self.renew_after(started, owner);
         // Never shorter than before: a cap by `max_hold` may have left nothing to add.
@@ -192,6 +198,7 @@ impl Section {
         now: Instant,
     ) -> Option<Answer> {
         if self.params.renew.is_some() {
+            // Several tries fit into what is left of the lease.
             let pause = (self.deadline.since(now) / 4).max(RENEWAL_FLOOR);
             self.renew_at = Some(now.after(pause));
         }

@@ -107,6 +107,7 @@ impl Held {
         block: Option<Block>,
         cx: &Cx<'_>,
     ) -> Self {
+        // Only a round in order took a place in the queue of all processes.
         claim.leaves = round.is_in_order();
         Self {
             claim,
@@ -140,6 +141,7 @@ impl Held {
         let section = Section::new(id, waiter.params, owner, self.won_at, cx.now());
         let deadline = section.deadline;
         let at_least = section.params.at_least;
+        // Readers share the keys, so none of them can keep the others from a writer.
         let is_kept = !at_least.is_zero() && !self.is_shared();
         // If the process dies, the nodes keep the keys no longer than the lease.
         self.claim.keep_until = is_kept.then(|| cx.now().after(at_least).min(deadline));
@@ -193,6 +195,7 @@ impl Held {
             return Some(Release::AlreadyExpired);
         };
         let section = self.sections.swap_remove(place);
+        // By the clock, not by what the nodes say: the holder had no right to the lock any more, whoever has it now.
         if cx.now() >= section.deadline {
             return Some(Release::AlreadyExpired);
         }
@@ -235,6 +238,7 @@ impl Held {
         }
         let fresh = next.freshness();
         let at = self.block_at.after(fresh / 2);
+        // Else the new block would be old again before this section has ended.
         let is_short = at < section.granted.after(fresh) && at < section.deadline;
         (is_short && !self.has_failed && !self.has_had_its_share(at)).then_some(at)
     }
@@ -279,6 +283,7 @@ impl Held {
         let now = cx.now();
         let is_late = |section: &Section| section.deadline <= now;
         let late = self.sections.iter().filter(|section| is_late(section));
+        // If all are late, the turn ends as a whole: see `loss`.
         let late = late.count();
         if late == 0 || late == self.sections.len() {
             return false;
@@ -381,6 +386,7 @@ impl Key {
             self.end_under_holder(loss, cx);
             return true;
         }
+        // After the losses: a round that is won now must not hide that the keys were gone.
         let is_just_won = held.advance_refresh(cx);
         held.reports.answer_late(cx);
         held.watch_if_due(cx);
@@ -442,10 +448,12 @@ impl Key {
         let Front::Held(held) = self.take_front() else {
             return;
         };
+        // A section that has not let go may still write: nothing of the turn is released before it does.
         if !held.over.is_empty() {
             return self.let_go(held, cx);
         }
         let now = cx.now();
+        // This process stands behind the others now. If none waits, it may ask again at once.
         if held.claim.has_remote_waiter {
             self.on_turn_end(now);
         }

@@ -92,10 +92,13 @@ impl Model {
                 free: None,
             };
         };
+        // A process that died gives up its place by not asking again.
         queue.places.retain(|_, place| place.is_valid(now));
         let process = vote.owner.process();
+        // Asking again must not cost the place, and a later call must not inherit it.
         let own = queue.places.get(&process);
         if let Some(own) = own.filter(|own| own.came == ticket.came) {
+            // A node's clock that was set must not move a process that is here already.
             since = own.since;
         }
         let is_ahead = |place: &&Place| {
@@ -114,6 +117,7 @@ impl Model {
             count,
             grace: Duration::from_millis(grace as u64).min(Ahead::LONGEST_GRACE),
         };
+        // In the future only after the clock was set back.
         let free = queue.free.filter(|&free| free <= now);
         Standing {
             ticket,

@@ -85,6 +85,7 @@ impl Model {
         ticket: Option<Ticket>,
         at: Moment,
     ) -> Result<Reply, Overflow> {
+        // Before anything is written: a node whose counter is at its end must change nothing.
         let block = self.next_block(vote, true, at)?;
         let mut standing = ticket.map(|ticket| self.standing(vote, ticket, at));
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
@@ -128,6 +129,7 @@ impl Model {
         note: Option<&Arc<str>>,
         at: Moment,
     ) -> Result<Reply, Overflow> {
+        // An extension never makes a key: a lock that expired here may be another client's by now.
         let Some(expires) = self.expiry_of(vote, at.now) else {
             return Ok(Reply::NotOwner);
         };
@@ -141,6 +143,7 @@ impl Model {
         }
         let mut ttl = vote.ttl;
         if remaining.is_some_and(|remaining| remaining < ttl) {
+            // Only ever longer: a late request of an earlier round must not shorten the key.
             ttl = written;
             self.set(vote, ttl, at);
         }
@@ -232,6 +235,7 @@ impl Model {
             let field = has_counter.then(|| stripe.to_string());
             Overflow(field.unwrap_or_else(|| "floor".to_owned()))
         };
+        // Somebody has changed the counter: this node falls silent, and the others outvote it.
         if before > Token::HIGHEST_PLAUSIBLE.0 {
             return Err(overflow());
         }
@@ -240,6 +244,7 @@ impl Model {
             let limit = (at.wall_micros / 1_000_000 + LONGEST_LEAD_SECONDS) * 1_000_000;
             first = first.min(limit);
         }
+        // Whatever is proposed, no number is given twice by one node.
         first = first.max(before.saturating_add(1));
         let last = first.saturating_add(block.length.saturating_sub(1));
         if last > Token::LARGEST.0 {
@@ -256,6 +261,7 @@ impl Model {
 
     fn raise_longest(&mut self, ttl: Duration, block: Option<BlockRequest>, at: Moment) {
         let is_enough = |longest: &Longest| {
+            // The common case: nothing is written.
             ttl <= longest.this
                 && block.is_some_and(|block| block.proposal.0 < longest.until_micros)
         };

@@ -117,6 +117,7 @@ pub(super) fn is_valid(record: &Record, facts: &Facts) -> bool {
 /// one that does must not shorten the wait of others.
 pub(super) fn believed(mut record: Record, assume_fresh: bool) -> Record {
     if record.loss.is_some() && !assume_fresh {
+        // What one client assumed is no proof for another one.
         record.marker = None;
     }
     record
@@ -179,6 +180,7 @@ impl Lost {
     /// Takes in what is noted on the node. A loss that is not the one that was known is a new one,
     /// for which nothing is proven.
     pub(super) fn on_record(&mut self, loss: Option<&LossRecord>, now: Instant) {
+        // A second loss makes everything that was proven about the first one worthless.
         let known = self.loss.take();
         self.loss = loss.map(|&record| {
             let mut found = Found {
@@ -211,6 +213,7 @@ impl Lost {
                 beside_marker: true,
             };
         }
+        // Until then a round may win that counted the forgotten vote: see `rules::quarantine`.
         if survey.started > found.at.after(LONGEST_ROUND) {
             found.proven = found.proven.min(survey.others.wait(with.max_ttl));
         }
@@ -225,6 +228,7 @@ impl Lost {
         } else {
             Evidence::Waited { loss, wait }
         };
+        // By the start of the survey: counters that were read sooner may have risen since.
         let is_over = wait.is_zero() || survey.started >= due;
         let floor = survey.others.floor();
         if with.assume_fresh && !is_over {
@@ -264,6 +268,7 @@ impl Found {
     /// start.
     fn wait(&self, survey: &Survey, with: &Circumstances) -> (Duration, bool) {
         let first = survey.is_first_start.then_some(with.default_ttl);
+        // The longest that any client has noted: each may have another default lease.
         let first = first.max(self.record.first_start);
         let longest = with.max_ttl.max(LONGEST_ROUND);
         // The floor is read from as many nodes, or else the wait must be so long that the clients'

@@ -176,6 +176,7 @@ impl Link {
 
     /// False for a connection that was given up.
     pub(super) fn on_connected(&mut self, facts: Facts, now: Instant) -> bool {
+        // It was given up, and its requests were answered for as lost: nothing may be sent on it.
         if !matches!(self.state, State::Connecting { .. }) {
             return false;
         }
@@ -199,6 +200,7 @@ impl Link {
         random: u128,
         now: Instant,
     ) -> VecDeque<InFlight> {
+        // A server that accepts and drops connections must not be asked in a busy loop.
         let has_worked = self.is_connected() && self.failures == 0;
         self.is_down = !(has_worked && is_usable);
         let pause = match self.is_down {
@@ -208,6 +210,7 @@ impl Link {
                 .min(LONGEST_PAUSE),
         };
         self.failures = self.failures.saturating_add(1);
+        // The next connection may lead another way, or to another server.
         (self.delay, self.usual_delay) = (None, None);
         self.refuses = false;
         self.listens = false;
@@ -249,6 +252,7 @@ impl Link {
             State::Connected => {
                 let oldest = self.in_flight.front()?;
                 let was_idle = oldest.at.since(self.replied_at) >= IDLE;
+                // A quarter of the limit may be less than the way to a far server takes.
                 let far = 2 * self.delay.unwrap_or_default();
                 let limit = match was_idle {
                     true => (limit / 4).max(far).min(limit),
@@ -286,6 +290,7 @@ impl Link {
             self.looked_at = now;
             return None;
         }
+        // The driver reads what has come first, and reports then that nothing has.
         self.listens = true;
         self.connection
     }

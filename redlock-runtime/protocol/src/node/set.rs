@@ -90,6 +90,7 @@ impl Nodes {
 
     /// Enough nodes can be asked for a majority.
     pub(crate) fn has_majority(&self, now: Instant) -> bool {
+        // Those that are being probed count: whether they vote is known a round trip later.
         let able = |node: &&Node| node.verdict(now).is_none();
         self.nodes.iter().filter(able).count() >= quorum::majority(self.nodes.len())
     }
@@ -180,6 +181,7 @@ impl Nodes {
 
     pub(crate) fn in_order(&self, key: &str) -> impl Iterator<Item = NodeId> + use<> {
         let nodes = self.nodes.len();
+        // By the stripe, so that the slots of one lock have one order.
         let first = stripe(key) as usize % nodes;
         (first..first + nodes).map(move |node| NodeId(node % nodes))
     }
@@ -211,6 +213,7 @@ impl Nodes {
         if let Some(verdict) = self.verdict(node, out.now) {
             return Err(verdict);
         }
+        // It owes so much that this vote would come too late, and the key would have to be released.
         if self.nodes[node.0].link.is_behind(limit) {
             return Err(Verdict::TimedOut);
         }
@@ -243,6 +246,7 @@ impl Nodes {
         if out.settings.assume_fresh {
             return;
         }
+        // The clock may have dropped any key early, however long its lease: of any process.
         let until = out.now.after(out.settings.max_ttl);
         this.suspended = Some((by, until));
         if this.is_up() {
@@ -258,6 +262,7 @@ impl Nodes {
         out: &mut Out,
     ) -> RequestId {
         let request = RequestId(self.next_request);
+        // Numbers rise, so that a reply can be compared with requests that came later.
         self.next_request += 1;
         let this = &mut self.nodes[node.0];
         this.link.on_sent(InFlight {
@@ -288,6 +293,7 @@ impl Nodes {
         let Some(sent) = self.nodes[node.0].link.on_reply(request, out.now) else {
             return;
         };
+        // An error is no proof that the node is well again.
         if let Some(interval) = out.settings.ping_interval
             && !matches!(reply, Reply::Refused { .. })
         {
@@ -296,6 +302,7 @@ impl Nodes {
         let Purpose::Key(key, ask) = sent.purpose else {
             return self.on_own_reply(node, sent.purpose, reply, out);
         };
+        // Only votes say whether a node is of use for the next one.
         if let Ask::Acquire(..) | Ask::Extend(..) | Ask::PutBack(..) = ask {
             let is_refused = matches!(reply, Reply::Refused { .. } | Reply::Garbled { .. });
             self.nodes[node.0].link.on_vote(is_refused);
@@ -372,6 +379,7 @@ impl Nodes {
         if self.give_up_unusable(node, out) {
             return;
         }
+        // Before the probe: releases need no vote, and must not wait for one.
         out.notices.push_back(Notice::Connected(node));
         self.send(node, Purpose::Probe, Request::Probe, out);
     }

@@ -70,6 +70,7 @@ impl Nodes {
     pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out) {
         let this = &mut self.nodes[node.0];
         // In a quarantine this is another loss, and the next quarantine begins once it is noted.
+        // A notice may be missed: the record decides.
         this.look_now(out.now);
         if this.is_up() && !this.link.has_asked(Purpose::Probe) {
             self.send(node, Purpose::Probe, Request::Probe, out);
@@ -82,6 +83,8 @@ impl Nodes {
     /// is about to come to something.
     pub(super) fn begin_survey(&mut self, out: &mut Out) {
         let wanted = self.nodes.iter().any(|node| node.wants_survey(out.now));
+        // One at a time, of nodes that are connected or known to be down: a record that is missing costs a longer
+        // wait.
         if self.survey.is_some() || !wanted || self.nodes.iter().any(Node::is_settling) {
             return;
         }
@@ -106,6 +109,7 @@ impl Nodes {
             return;
         };
         survey.waiting.retain(|&waiting| waiting != node);
+        // Also `None`: a node that did not reply proves nothing.
         survey.records[node.0] = record;
         if survey.waiting.is_empty()
             && let Some(survey) = self.survey.take()
@@ -126,6 +130,7 @@ impl Nodes {
             }
         }
         let all_new = all_new(&reading.records);
+        // Twice the same losses: no node was let in or flushed between the two looks.
         let is_first_start = all_new.is_some() && all_new == self.all_new;
         self.all_new = all_new;
         for node in self.ids() {
@@ -185,6 +190,7 @@ impl Nodes {
         }
         let body = Request::ReportLoss {
             server: self.nodes[node.0].link.facts().server.clone(),
+            // Drawn, so that clients can tell whether they speak of the same loss.
             loss: LossId((out.env.random)() as u64),
             beside_marker,
             max_ttl: ours,
@@ -215,6 +221,7 @@ impl Nodes {
 
     pub(super) fn admit(&mut self, node: NodeId, evidence: Evidence, floor: Token, out: &mut Out) {
         let highest = self.nodes.iter().map(|node| node.highest).max();
+        // The highest number that this client has seen: tokens must not fall for those who saw it, too.
         let floor = floor.max(highest.unwrap_or_default());
         let facts = self.nodes[node.0].link.facts();
         let body = Request::Admit {

@@ -46,6 +46,7 @@ pub(crate) fn pause(
     };
     let doublings = lost_attempts.saturating_sub(1).min(10);
     let longest = FIRST_PAUSE.saturating_mul(1 << doublings).min(longest);
+    // Half is fixed, so that no pause is near zero; half is drawn, so that waiters part.
     longest / 2 + jitter(longest / 2, random)
 }
 

@@ -15,6 +15,7 @@ pub struct Numbers {
 impl Numbers {
     /// Takes in what a node reports; its first report stands.
     pub fn hear(&mut self, node: NodeId, first: Token) {
+        // A repeated reply must not vote twice, and a later one may be to another request.
         if self.heard.iter().all(|&(other, _)| other != node) {
             self.heard.push((node, first));
         }
@@ -44,8 +45,10 @@ impl Numbers {
     pub fn reached(&self, nodes: usize, pending: usize, wall_micros: u64) -> Token {
         let mut tokens: Vec<Token> = self.heard.iter().map(|&(_, token)| token).collect();
         tokens.sort_unstable();
+        // Nodes that have not replied count as lower ones, so fewer of those that have are needed.
         let needed = quorum::majority(nodes).saturating_sub(pending).max(1);
         let among = tokens.get(needed - 1).or_else(|| tokens.last());
+        // A poisoned counter must leave numbers for the time to come: see the page of `rules::token`.
         let most = HIGHEST_PULL.max(Token(wall_micros.saturating_add(SOUND_LEAD)));
         let reached = among.copied().unwrap_or_default();
         // What was pulled there counts on, and must not part from the others for it.

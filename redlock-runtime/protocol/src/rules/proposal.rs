@@ -31,6 +31,7 @@ pub(crate) fn next_block(
 ) -> BlockRequest {
     let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
     let by_clock = had.0.saturating_add(elapsed).min(wall_micros);
+    // If the wall clock was set back, numbers rise nevertheless.
     let proposal = by_clock.max(had.0.saturating_add(1)).max(least.0);
     BlockRequest {
         proposal: Token(proposal.min(Token::LARGEST.0)),
@@ -47,12 +48,14 @@ pub(crate) fn after_disagreement(
     chance: u128,
     wall_micros: u64,
 ) -> BlockRequest {
+    // One of 64 places by a mixed hash, so that owners that met at one number part.
     let drawn = (chance as u64 ^ reached.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
     let length = limited(length, reached.0, wall_micros);
     // Ahead of the clock nobody proposes by it.
     let lead = if reached.0 > wall_micros { 1 } else { LEAD };
     // Each as far from the next as a block is long.
     let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+    // The 64 places already reach as far as that.
     let gone_on = elapsed.saturating_sub(length << 6);
     let proposal = (reached.0 + lead + length * drawn).saturating_add(gone_on);
     BlockRequest {
@@ -63,6 +66,7 @@ pub(crate) fn after_disagreement(
 
 fn limited(length: u64, number: u64, wall_micros: u64) -> u64 {
     match number > wall_micros {
+        // Ahead of the clock, numbers are scarce: the clock must be able to catch up.
         true => length.min(SMALL_BLOCK),
         false => length,
     }

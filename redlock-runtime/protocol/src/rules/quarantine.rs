@@ -40,6 +40,7 @@ impl Readings {
 
     /// Takes in the record of another node that votes: its own marker is valid.
     pub fn add(&mut self, record: &Record) {
+        // Its own marker is valid, so it has forgotten nothing that it noted.
         self.valid += 1;
         self.longest = self.longest.max(record.longest);
         if record.top.is_plausible() {
@@ -63,6 +64,7 @@ impl Readings {
         } else {
             max_ttl
         };
+        // A round that counted a forgotten vote may still be under way, and wins until then.
         forgotten.max(LONGEST_ROUND)
     }
 

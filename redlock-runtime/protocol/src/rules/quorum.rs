@@ -7,12 +7,14 @@
 /// The number of nodes that must agree.
 #[must_use]
 pub const fn majority(nodes: usize) -> usize {
+    // Two sets of this size share a node, and a node grants a key to one owner at a time.
     nodes / 2 + 1
 }
 
 /// True once `against` nodes have decided otherwise and the rest cannot make a majority.
 #[must_use]
 pub const fn out_of_reach(nodes: usize, against: usize) -> bool {
+    // Nodes that have not replied count as if they would all agree.
     nodes - against < majority(nodes)
 }
 

@@ -100,6 +100,7 @@ pub fn line_key(lock: &str) -> Arc<str> {
 #[must_use]
 pub fn line_of(key: &str) -> Option<&str> {
     let line = key.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    // Four digits are enough for `MOST_SLOTS`; a longer number was no slot of this library.
     let is_slot = line.ends_with(SLOT) && (1..=4).contains(&(key.len() - line.len()));
     is_slot.then_some(line)
 }
@@ -134,6 +135,7 @@ impl Block {
 
     /// Hands out the next token; `None` once all are gone.
     pub fn take(&mut self) -> Option<Token> {
+        // A token is never handed out twice, even if its section fails: a store may have seen it.
         (self.next < self.end).then(|| {
             self.next += 1;
             Token(self.next - 1)

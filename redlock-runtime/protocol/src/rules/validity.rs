@@ -66,6 +66,8 @@ impl LockParams {
     /// When a lease that counts from `start` ends, whichever rule ends it first.
     #[must_use]
     pub fn deadline(&self, start: Instant, acquired: Instant) -> Instant {
+        // From before the first request: a slow reply must not lengthen what the holder believes (guarantees, promise
+        // 1).
         let end = start.after(self.lease);
         match self.max_hold {
             Some(most) => end.min(acquired.after(most)),
@@ -92,6 +94,7 @@ impl LockParams {
     /// How long a round stays young enough for a section to begin with its lease and its token:
     /// most of the lease should be left.
     pub(crate) fn freshness(&self) -> Duration {
+        // A section of a short lease must not lose much of it to the sections before.
         LONGEST_FRESHNESS.min(self.lease / 20)
     }
 }
@@ -99,6 +102,8 @@ impl LockParams {
 /// How long a node keeps a key, in whole milliseconds: clients compare what nodes have noted of it.
 #[must_use]
 pub fn key_ttl(lease: Duration, guard_band: Duration) -> Duration {
+    // The lease first ends for the holder, then the key at the node, whichever of the two clocks is fast: promise 2
+    // of the guarantees. A clock that steps eats the guard band.
     counted(lease + drift(lease) + guard_band)
 }
 
