@@ -265,6 +265,7 @@ impl Driver {
         let caller = self.callers.get(&section);
         match caller.filter(|caller| caller.status.loss().is_none()) {
             Some(_) => {
+                // Several tasks can ask at once, and one round answers all of them.
                 self.extending.entry(section).or_default().push(answer);
                 self.handle(event);
             }
@@ -387,6 +388,7 @@ impl Driver {
         if matches!(answer, Answer::Extended { .. } | Answer::Over(_)) {
             self.report_self_wait(section);
         }
+        // It may have dropped its future: then the end of its lease is on the way, or was handed in.
         let Some(caller) = self.callers.get(&section) else {
             return;
         };

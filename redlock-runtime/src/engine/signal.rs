@@ -36,6 +36,7 @@ impl Signal {
 
     /// Whether it was given, and takes it back.
     pub(super) fn take(&self) -> bool {
+        // In one step: a signal that comes meanwhile is not lost.
         self.was_given.swap(false, Ordering::AcqRel)
     }
 }

@@ -37,6 +37,7 @@ impl Default for Contention {
 impl Contention {
     /// This process has its turn.
     pub(super) fn on_own_turn(&mut self) {
+        // The reason of an earlier outage says nothing of the next refusal.
         self.last_refusal = Refusal::CONTENDED;
         self.arrival = None;
         self.in_order_until = None;
@@ -55,6 +56,7 @@ impl Contention {
 
     /// Since when this process waits, if it begins to do so with a waiter that called then.
     pub(super) fn arrive(&mut self, since: Instant) -> Instant {
+        // Who has had a turn is behind those that came before its end, however early its callers called.
         let since = self.last_turn.map_or(since, |last| since.max(last));
         *self.arrival.get_or_insert(since)
     }

@@ -29,6 +29,7 @@ impl Round {
             _ => None,
         };
         if let Some(verdict) = self.lost_at_leader() {
+            // One node's word, but nobody else was asked.
             return remaining(verdict);
         }
         let verdicts = self.ballot.verdicts();
@@ -57,6 +58,7 @@ pub(super) fn outage(verdicts: &[Verdict]) -> Cause {
         Verdict::Quarantined { remaining, .. } => Some(*remaining),
         _ => None,
     };
+    // A node that refused has voted: it is no part of the outage.
     let able = verdicts.iter().filter(|verdict| !verdict.is_failure());
     let missing = quorum::majority(verdicts.len()).saturating_sub(able.count());
     match wait_for(missing, verdicts.iter().filter_map(wait)) {

@@ -42,6 +42,7 @@ impl Question {
                 key,
                 owner,
                 mode,
+                // So that the sections of a turn that follow need no round of their own.
                 ttl: ttl + spare,
                 block,
                 admission,
@@ -92,6 +93,7 @@ impl Fanout {
 
     /// The places of the nodes to ask next, so that `count` have been asked, or all there are.
     pub(super) fn reach(&mut self, count: usize) -> Range<usize> {
+        // Never fewer than before: who was asked stays asked.
         let count = count.min(self.order.len()).max(self.reached);
         let before = std::mem::replace(&mut self.reached, count);
         before..count
@@ -136,6 +138,7 @@ impl Round {
         for node in cx.nodes.ids().filter(|&node| !claim.may_have(node)) {
             round.on_verdict(node, Verdict::NoLongerOurs, now);
         }
+        // Before the nodes are asked: their replies are measured against this round.
         claim.on_extending(&round);
         round.ask(all, claim, cx);
         round
@@ -156,6 +159,7 @@ impl Round {
             Kind::Acquire => Ask::Acquire(self.id, owner),
             Kind::Extend => Ask::Extend(self.id, owner),
         };
+        // Only the leader keeps a queue; elsewhere it would be a second, other order.
         let ticket = self.question.ticket.filter(|_| self.is_leader(node));
         let body = |admission| self.question.body(key, (owner, mode), admission, ticket);
         let limit = self.question.params.round_timeout();
@@ -163,6 +167,7 @@ impl Round {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());
             }
+            // It is being probed: a round trip is better than a lost vote.
             Ok(None) => self.unsent.push(node),
             Ok(Some(request)) if matches!(ask, Ask::Acquire(..)) => {
                 let ttl = self.question.params.key_ttl() + self.question.spare;
@@ -192,6 +197,7 @@ impl Round {
         cx: &mut Cx<'_>,
     ) {
         match reply {
+            // Nothing was done, so the node is asked again under the admission that it has now.
             Ok(Reply::NotAdmitted) => self.ask_node(node, claim, cx),
             Ok(reply) => self.on_vote(node, reply, lead, cx.now()),
             Err(verdict) => {

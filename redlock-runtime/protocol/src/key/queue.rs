@@ -83,6 +83,7 @@ impl Waiter {
     /// It has called before, and has asked for the same.
     pub(super) fn goes_before(&self, other: &Self) -> bool {
         let params = LockParams {
+            // How long a caller waits makes no other lock of it.
             wait: other.params.wait,
             ..*self.params
         };
@@ -104,6 +105,7 @@ impl Waiter {
     /// Its next attempt goes by what this node says.
     pub(super) fn follow(&mut self, leader: Option<NodeId>, cx: &mut Cx<'_>) {
         if self.place.leader != leader {
+            // The old leader would keep those behind waiting for nobody.
             self.place.leave(cx);
             self.place.leader = leader;
         }
@@ -154,6 +156,7 @@ impl Queue {
         let rank = waiting.rank();
         ranks.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
         ranks.impatient += usize::from(waiting.is_impatient());
+        // Three orders of the same waiters: by call, by section, and by when they stop waiting.
         ranks.of.insert(waiting.section, rank);
         ranks.ends.insert((waiting.wait_until, rank));
         ranks.waiting.insert(rank, waiting);

@@ -33,6 +33,7 @@ impl Key {
         };
         held.token = held.token.max(token);
         if !held.block.lies_above(token) {
+            // Its rest lies below the token that the section goes by.
             held.block.use_up();
         }
         if let Some(section) = held.section(id) {

@@ -34,6 +34,7 @@ impl Reports {
 
     /// Answers those that let go before this round began.
     pub(super) fn answer_before(&mut self, round: RoundId, release: Release, cx: &mut Cx<'_>) {
+        // A round that began sooner may have been answered before the caller let go.
         self.answer(|report| report.after < round, release, cx);
     }
 

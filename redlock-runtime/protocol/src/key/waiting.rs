@@ -107,6 +107,7 @@ impl Place {
     /// The leader has refused the lock, or all nodes have.
     pub(super) fn on_refusal(&mut self, round: &Round, now: Instant) {
         if round.lost_at_leader().is_none() {
+            // All nodes were asked, so this is when enough of them will have dropped the key.
             let freed_after = round.retry_after().filter(|after| !after.is_zero());
             self.doubts_from = freed_after.map(|after| now.after(after).after(TICK));
         }
@@ -130,6 +131,7 @@ impl Place {
     /// So many are ahead now.
     pub(super) fn on_ahead(&mut self, ahead: Ahead, now: Instant) {
         let before = std::mem::replace(&mut self.ahead, ahead);
+        // If more have come than gone, nobody knows how many have gone.
         let gone = before.count.saturating_sub(self.ahead.count);
         if let Some(at) = self.seen_at.replace(now)
             && gone > 0
@@ -138,6 +140,7 @@ impl Place {
             let each = now.since(at) / gone;
             self.pace = Some(each.min(self.pace() * 5 / 4));
         }
+        // Each look at an unchanged queue doubles the pause; any change begins anew.
         self.looks = if before.count == self.ahead.count {
             self.looks + 1
         } else {
@@ -162,6 +165,7 @@ impl Place {
     /// A node tells of a change while an attempt is under way.
     fn on_change_meanwhile(&mut self, node: NodeId) {
         self.disarm(node);
+        // The attempt may have asked the leader before the change.
         self.has_changed |= self.leader == Some(node);
     }
 
@@ -181,7 +185,9 @@ impl Place {
         let doubts = self.doubts_from.take_if(|at| at.after(time) <= now);
         self.doubts += u32::from(doubts.is_some());
         let is_due = match self.is_told {
+            // The first alone: others would only disturb it, and it finds out for all.
             true => self.ahead.count == 0 && self.looks.is_multiple_of(ASKS_ALL_EVERY),
+            // Without notices nobody else would ever report that the leader is wrong.
             false => self.looks.is_multiple_of(ASKS_ALL_EVERY / 2),
         };
         doubts.is_some() || is_due
@@ -212,6 +218,7 @@ impl Place {
     /// Gives it up. If that does not come through, it lasts for no longer than [`Ticket::LASTS`].
     pub(super) fn leave(&mut self, cx: &mut Cx<'_>) {
         if let Some(leader) = self.leader.filter(|_| self.is_taken) {
+            // An owner that never had a key: only the place of the process goes.
             let nobody = Owner(u128::from(cx.nodes.process().0) << 64);
             let body = Request::Release {
                 key: Arc::clone(cx.name),
@@ -343,6 +350,7 @@ impl Key {
             let timeout = waiter.params.round_timeout();
             let pause = backoff::pause(waiter.lost_attempts, timeout, can_ask, random);
             // The last attempt is made when the caller stops waiting, not given up before.
+            // So that the caller has asked at the end of its time, too.
             let until = now.after(pause).min(waiter.wait_until);
             self.front = Backoff::new(waiter, until).into();
             return;
@@ -351,6 +359,7 @@ impl Key {
         let ahead = waiter.place.ahead;
         let (count, time) = (ahead.count, ahead.time());
         let mut backoff = Backoff::new(waiter, now.after(backoff::LONGEST_LOOK));
+        // Notices cost every node a read: those further behind learn enough from their looks.
         if count <= 1 || backoff.waiter.place.looks > 1 {
             backoff.arm(self.last_refusal(), cx);
         }
@@ -359,6 +368,7 @@ impl Key {
             && armed.len() >= quorum::majority(cx.nodes.count());
         backoff.waiter.place.is_told = is_told;
         let look = backoff.waiter.place.look_after();
+        // Waiters that were refused together must not come back together.
         let look = look - jitter(look / 8, random);
         backoff.until = now.after(look).min(backoff.waiter.wait_until);
         if let Some(expiry) = expiry {
@@ -383,6 +393,7 @@ impl Key {
     pub(super) fn give_way(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
         let Place { ahead, leader, .. } = waiter.place;
         let last = waiter.split.map_or(waiter.wait_until, |split| split.until);
+        // Those ahead were told as well, and need this long to ask.
         let until = pause_within(ahead.time(), last, cx.now());
         let is_line = waiter.params.permits > 0;
         let mut backoff = Backoff::new(waiter, until);
@@ -395,6 +406,7 @@ impl Key {
 
     /// The process has had its share of turns: leaves the lock to others for a while.
     pub(super) fn stand_back(&mut self, waiter: Waiter, until: Instant) {
+        // Its last attempt is its own, whatever others need.
         let until = until.min(waiter.wait_until);
         self.front = Backoff::new(waiter, until).into();
     }
@@ -487,6 +499,7 @@ impl Key {
         if place.leader == Some(node) {
             place.doubts = 0;
             // The others will have told of the same.
+            // What made this process doubt the leader was most likely this very change.
             let soon = now.after(cx.nodes.hedge_delay());
             place.doubts_from.take_if(|at| *at <= soon);
             return backoff.on_changed(now);
@@ -537,6 +550,7 @@ impl Key {
         if let Front::BackingOff(backoff) = &mut self.front
             && concerns
         {
+            // All waiters of the fleet lose the same node at the same moment.
             let pause = jitter(backoff::SHORTEST_POLL, cx.random());
             backoff.ask_by(cx.now().after(pause));
         }

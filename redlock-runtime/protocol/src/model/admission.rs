@@ -56,6 +56,7 @@ impl Model {
             Some(loss) => loss.beside_marker |= beside_marker,
         }
         self.max_ttl.get_or_insert(max_ttl);
+        // What it granted is forgotten, so the old marks would prove too much.
         if !stands {
             self.marker = None;
             self.longest = None;
@@ -77,6 +78,7 @@ impl Model {
         if let Some(admission) = stands.filter(|_| is_assumed || self.noted_loss().is_none()) {
             return Ok(Reply::Admitted { admission });
         }
+        // Nothing is written: a client with such a number is wrong, not the node.
         if floor > Token::LARGEST {
             return Err(Overflow("floor".to_owned()));
         }
@@ -84,9 +86,11 @@ impl Model {
             return self.reply_with_record(at);
         }
         if !matches!(evidence, Evidence::Durable { .. }) {
+            // Whole seconds, so that the script and this model come to the same number.
             let clock = at.wall_micros / 1_000_000 * 1_000_000;
             let latest = wall_micros.max(clock).saturating_add(SOUND_LEAD);
             self.floor = floor.max(self.top()).min(Token(latest));
+            // All counters begin above the floor, also those that had come back with old data.
             self.counters.clear();
             if stands.is_none() {
                 self.longest = None;
@@ -121,6 +125,7 @@ impl Model {
         if !is_first_start {
             return now >= noted.begin.after(wait);
         }
+        // Of several clients' default leases the longest counts, whoever comes first.
         let wait = noted.first_start.map_or(wait, |longest| longest.max(wait));
         noted.first_start = Some(wait);
         now >= noted.begin.after(wait)

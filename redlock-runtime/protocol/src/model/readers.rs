@@ -37,9 +37,11 @@ impl Model {
             Some(Value::Readers(readers)) => readers.clone(),
             _ => Vec::new(),
         };
+        // Each write clears up, so the list is no longer than the readers of one key TTL.
         readers.retain(|reader| reader.owner != owner && reader.lives(now));
         readers.extend(expires.map(|expires| Reader { owner, expires }));
         match readers.iter().map(|reader| reader.expires).max() {
+            // The key lives as long as the last reader, so a writer waits for all of them.
             Some(last) => {
                 let value = Value::Readers(readers);
                 let expires = Some(last);
@@ -65,6 +67,7 @@ impl Model {
             return Reply::NotOwner;
         };
         self.set_reader(key, owner, None, now);
+        // What was there had expired: the owner must not take that for a lock to its end.
         if reader.lives(now) {
             Reply::Deleted
         } else {

@@ -33,6 +33,7 @@ impl Lead {
         let young = self.before.filter(|(since, _)| now.since(*since) <= lease);
         let (since, before) = young.unwrap_or((now, Span::ZERO));
         let by = Duration::from(before) + gain;
+        // Not written: the next look measures the same gain once more.
         let kept = if is_written { by.into() } else { before };
         self.before = Some((since, kept));
         (by > guard_band).then_some(by)

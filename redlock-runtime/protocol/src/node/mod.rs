@@ -130,7 +130,9 @@ impl Node {
             return Some(Verdict::ClockAhead { by });
         }
         match &self.standing {
+            // A node that is being probed may be asked: the request waits until it is known.
             Standing::Up(_) | Standing::Probing => None,
+            // The first survey may let it in at once.
             Standing::Lost(lost) if !lost.is_announced => None,
             Standing::Lost(lost) => Some(Verdict::Quarantined {
                 reason: lost.reason,
@@ -219,6 +221,7 @@ impl Node {
 
     /// Takes in the node's record.
     fn on_record(&mut self, record: &Record, out: &mut Out) {
+        // First: of another format, none of the other fields can be trusted.
         if let Some(theirs) = record.other_format {
             let state = NodeState::OtherFormat {
                 theirs,
@@ -267,6 +270,7 @@ impl Node {
             },
             _ => return self.on_answering(PROBE_PAUSE, out),
         };
+        // Announced once, however many requests are refused.
         let was_well = self.refused_at.replace(out.now).is_none();
         if was_well && self.is_voting() {
             self.announce(state, out);
@@ -306,8 +310,10 @@ impl Node {
     }
 
     fn on_admitted(&mut self, admission: AdmissionId, out: &mut Out) {
+        // Evidence that this is no first start, should the node forget.
         self.known = Some(self.link.facts().server.clone());
         let was_up = self.is_up();
+        // It has its memory as before: nothing has to be asked again.
         if matches!(self.standing, Standing::Up(known) if known == admission) {
             return;
         }
@@ -346,6 +352,7 @@ impl Node {
             other => other.to_string().into(),
         };
         self.standing = Standing::Unfit {
+            // Somebody may mend it: rights, memory, the configuration of others.
             until: out.now.after(PROBE_PAUSE),
             verdict: Verdict::Refused { message },
         };

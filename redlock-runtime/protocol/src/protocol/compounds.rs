@@ -22,6 +22,8 @@ impl Protocol {
             let key = self.keys.named(key);
             key.is_some_and(|key| key.is_contested() || !key.is_free())
         };
+        // At once if all seem free: one round trip. In order otherwise, or it would take free keys from those that
+        // wait.
         let is_in_order = !params.wait.is_zero() && keys.iter().any(is_contested);
         let compound = Compound::new(keys, params, is_in_order, self.out.now);
         self.compounds.insert(section, compound);
@@ -46,6 +48,7 @@ impl Protocol {
             return;
         };
         act(compound);
+        // The steps are carried out one by one, because each may change the compound again.
         for step in compound.take_steps() {
             self.carry_out(id, step);
         }
@@ -60,6 +63,7 @@ impl Protocol {
             return;
         };
         let is_last = matches!(answer, Answer::Refused(_) | Answer::Released(_));
+        // Nothing follows a refusal or a release, so the section's number is forgotten.
         if is_last {
             self.parts.remove(&part);
         }
@@ -94,6 +98,7 @@ impl Protocol {
             return;
         };
         if let Word::End { report } = what {
+            // Nobody waits for the release, so its answer has no place to go.
             if !report {
                 self.parts.remove(&section);
             }

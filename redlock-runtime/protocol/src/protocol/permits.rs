@@ -17,6 +17,7 @@ use crate::{
 impl Protocol {
     pub(super) fn on_ask_permit(&mut self, section: SectionId, lock: &str, params: LockParams) {
         let line = line_key(lock);
+        // Not made here: a call that is refused at once must leave nothing behind.
         let key = self.keys.named(&line);
         let is_new = self.stops_at.is_none() && params.wait.is_zero();
         if is_new && key.is_some_and(|key| key.has_all(params.permits)) {
@@ -115,6 +116,7 @@ impl Protocol {
                 self.with_key(to, |key, cx| key.on_lost(slot, *waiter, refusal, cx));
             }
             Move::Return(waiting) => {
+                // The caller's next command must find it in the line.
                 sections.insert(waiting.section, to);
                 self.with_key(to, |key, _| key.on_return(waiting));
             }
