@@ -165,9 +165,9 @@ mod tokens;
 /// ```
 ///
 /// The call waits until this process leads, without limit, and then runs the body. When the leadership is lost, the
-/// body is dropped at its current `.await`, and the process campaigns again. The call returns what the body returns,
-/// and the process resigns then; dropping the call's future resigns, too. It returns an error for what no further
-/// campaign can change, such as a shutdown.
+/// body is dropped at its current `.await`, and the process campaigns again. When the body returns, the process resigns
+/// and the call returns its value. Dropping the call's future resigns, too. The call returns an error only if another
+/// campaign cannot succeed, for example after a shutdown.
 ///
 /// - The lease is renewed, every third of it or at the interval of `renew`. With `max_hold` another candidate has its
 ///   turn after that time.

@@ -19,8 +19,8 @@ impl LockError {
     /// [contended](Self::Contended), 503 in an outage or at shutdown, 400 if the key was [empty](Self::EmptyKey), and
     /// 500 if the lock ended under the body or the code is wrong.
     ///
-    /// With the feature `axum`, this error answers by itself. For actix and tonic, the examples
-    /// `actix_orders` and `tonic_orders` have the few lines that it takes.
+    /// With the feature `axum`, this error is a response by itself. For actix and tonic, see the examples
+    /// `actix_orders` and `tonic_orders`.
     ///
     /// ```
     /// use redlock_runtime::LockError;
@@ -49,10 +49,9 @@ impl LockError {
     /// Returns how long a client should wait before it sends the request again, in whole seconds, at least one: the
     /// value of `Retry-After`. `None` if no retry helps, or if it might do again what the body has done already.
     ///
-    /// For a [quarantine](Self::Quarantined) it is the time until it ends at the latest. Otherwise it is
-    /// a guess: as long again as this call has waited, but no longer than the lock of the present holder
-    /// can live without renewal. Most sections end long before their lease does, which is why this is not
-    /// [`retry_after`](Self::retry_after).
+    /// For a [quarantine](Self::Quarantined) it is the longest time until that ends. Otherwise it is a guess: the time
+    /// that this call has waited, but no longer than the holder's lock lasts without renewal. Most sections end long
+    /// before their lease, so it is shorter than [`retry_after`](Self::retry_after).
     #[must_use]
     pub fn retry_pause(&self) -> Option<Duration> {
         let pause = match self {

@@ -209,8 +209,7 @@ impl Leadership {
     /// Resigns, and waits for the nodes' replies. The next candidate leads without waiting for the end of the lease.
     ///
     /// # Cancellation
-    /// The release is sent when this is called, and goes on when the future is dropped, even before its first
-    /// poll.
+    /// The release is sent when this method is called, also if the future is dropped before its first poll.
     pub fn resign(self) -> impl Future<Output = Release> + Send {
         self.guard.release()
     }

@@ -13,14 +13,12 @@ use crate::{
 /// engine's work and cannot be cancelled. `std::process::exit` drops nothing: end the section before, or
 /// call [`Redlock::shutdown`](crate::Redlock::shutdown), or the lock stays until its keys expire.
 ///
-/// Dropping does not wait for the nodes: the release reaches them within one trip. A later request of
-/// this process is sent after it, but another process may find the lock taken until then.
-/// [`release`](Self::release) waits for the nodes.
+/// Dropping does not wait for the nodes: until the release reaches them, another process finds the lock taken. Later
+/// requests of this process are sent after it. [`release`](Self::release) waits for the nodes.
 ///
-/// A guard reports whether its lock can still be trusted, but it cannot stop the code that holds
-/// it. [`Lock::hold`](crate::Lock::hold) and annotated functions can. With a bare guard, check
-/// [`is_held`](Lease::is_held) before each step that must not happen without the lock, or race
-/// the work against [`lost`](Lease::lost).
+/// **A guard stops no code.** [`Lock::hold`](crate::Lock::hold) and annotated functions drop their body when the lock
+/// ends; under a guard, check [`is_held`](Lease::is_held) before each step that must not happen without the lock, or
+/// race the work against [`lost`](Lease::lost).
 #[must_use = "a lock is released when its guard is dropped"]
 pub struct Guard {
     section: Section,
@@ -91,8 +89,7 @@ impl Guard {
     /// Releases the lock, and waits for the nodes' replies.
     ///
     /// # Cancellation
-    /// The release is on its way as soon as this is called, and goes on when the future is
-    /// dropped, even before it was first polled.
+    /// The release is sent when this method is called, also if the future is dropped before its first poll.
     pub fn release(self) -> impl Future<Output = Release> + Send {
         self.section.release()
     }

@@ -14,18 +14,17 @@ use crate::{
 
 static INSTALLED: RwLock<Option<Redlock>> = RwLock::new(None);
 
-/// How long the end of `main` may wait for holders to let go and for releases to be confirmed.
+/// How long the end of `main` may wait until holders have released and nodes have confirmed.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The installed node set, for as long as it is: keep it in `main`.
+/// Keeps the node set installed: hold this value in `main`.
 ///
-/// Dropping it un-installs the node set and ends it: async bodies that still run are cut off at their
-/// next await, waiting callers get [`LockError::Stopped`](crate::LockError::Stopped), and what
-/// was held is released. This waits until the nodes have confirmed, at most a second. For an
-/// orderly end, with time for bodies to finish, call [`Redlock::shutdown`] before.
+/// Dropping it ends the node set: async bodies that still run are cut off at their next `.await`, waiting callers get
+/// [`LockError::Stopped`](crate::LockError::Stopped), and all locks are released. The drop waits until the nodes have
+/// confirmed, for a second at most. To give bodies time to finish, call [`Redlock::shutdown`] before.
 ///
-/// Tasks that cannot run while it is dropped, because they live on the current-thread runtime
-/// of this very thread, cannot let go in that time; their keys expire by themselves.
+/// Tasks on a current-thread runtime of this very thread cannot run meanwhile, so they cannot release their locks: the
+/// keys expire by themselves.
 #[derive(Debug)]
 #[must_use = "dropping it at once un-installs the node set; bind it for the length of `main`"]
 pub struct Installed {

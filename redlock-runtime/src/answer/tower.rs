@@ -11,17 +11,15 @@ use tower_service::Service;
 use super::response::response;
 use crate::lock::Lock;
 
-/// A layer for tower services, so for axum's routers: a request is worked on under the lock that it
-/// calls for.
+/// Runs each request of a tower service, such as an axum router, under the lock that a closure derives from the
+/// request.
 ///
-/// The closure reads the request and says which lock that is, with all its options, or `None` for
-/// requests that need none. The lock is released when the service has made its response. What it
-/// streams into the body later is not protected.
+/// The closure returns the lock with all its options, or `None` for a request that needs none. The lock is released
+/// when the service has made its response: a body that it streams later is not protected.
 ///
-/// A request that gets no lock, or whose lock is lost, is answered with
-/// [`http_status`](crate::LockError::http_status), `Retry-After` and an empty body. The
-/// [`LockError`](crate::LockError) is among the response's extensions, for a layer outside of this one
-/// that logs it or writes a body. A gRPC client cannot read such an answer: with tonic, annotate the
+/// A request that gets no lock, or whose lock is lost, gets the response [`http_status`](crate::LockError::http_status)
+/// with `Retry-After` and an empty body. The [`LockError`](crate::LockError) is among the response's extensions: a
+/// layer around this one can log it or write a body. A gRPC client cannot read this response: with tonic, annotate the
 /// methods of the service.
 ///
 /// ```
@@ -56,7 +54,7 @@ pub struct LockLayer<F> {
 }
 
 impl<F> LockLayer<F> {
-    /// Locks what `select` makes of the request.
+    /// Makes a layer that takes the lock which `select` returns for a request.
     pub const fn new<B>(select: F) -> Self
     where
         F: Fn(&Request<B>) -> Option<Lock>,
