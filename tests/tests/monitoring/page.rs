@@ -32,13 +32,6 @@ pub(crate) fn list_of(label: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The lines of the snippet that begins so.
-pub(crate) fn snippet(start: &str) -> impl Iterator<Item = &'static str> {
-    let (_, rest) = PAGE.split_once(&format!("```text\n{start}")).unwrap();
-    let snippet = rest.split("```").next().unwrap();
-    snippet.lines().skip(1)
-}
-
 pub(crate) fn events() -> BTreeSet<Kind> {
     let rows = rows().filter(|row| row.len() == 4 && row[0].starts_with("`redlock."));
     let kinds = rows.map(|row| kind(row[0], row[1], row[2]));
