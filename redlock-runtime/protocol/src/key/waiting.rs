@@ -492,6 +492,9 @@ impl Key {
     }
 
     fn on_change(&mut self, node: NodeId, cx: &Cx<'_>) {
+        let leader = self.place().and_then(|place| place.leader);
+        let verdict = leader.and_then(|leader| self.last_refusal().verdicts.get(leader.0));
+        let is_granted = verdict == Some(&Verdict::Ours);
         let Front::BackingOff(backoff) = &mut self.front else {
             return;
         };
@@ -499,10 +502,13 @@ impl Key {
         if place.leader == Some(node) {
             place.doubts = 0;
             // The others will have told of the same.
-            // What made this process doubt the leader was most likely this very change.
             let soon = now.after(cx.nodes.hedge_delay());
             place.doubts_from.take_if(|at| *at <= soon);
             return backoff.on_changed(now);
+        }
+        if is_granted {
+            // It was all that the leader's grant has lacked.
+            return backoff.ask_by(now);
         }
         backoff.on_changed_elsewhere(cx);
     }
