@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    plan::{CONNECT_TIMEOUT, LEASE, MAX_LEASE, NODE_TIMEOUT, Random},
+    plan::{CONNECT_TIMEOUT, LEASE, NODE_TIMEOUT, Pace, Random, SHORT, SOAK},
     record::{Record, now},
 };
 
@@ -49,6 +49,12 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Between two looks of a body at its lease.
 const STEP: Duration = Duration::from_millis(10);
 
+/// The same for a lock that is held all the time.
+const LONG_STEP: Duration = Duration::from_secs(10);
+
+/// So many calls begin at once, more than the machine can answer at once, on half as many keys.
+const BURST: u64 = 500;
+
 /// What is left of a lease must do for the write that follows.
 const MARGIN: Duration = Duration::from_millis(100);
 
@@ -70,18 +76,19 @@ struct Client {
     breaks: bool,
 }
 
-/// `chaos client <number> <life> <seed> <record> <whether it breaks the rules>`
+/// `chaos client <number> <life> <seed> <record> <whether it breaks the rules> <whether it is a soak>`
 pub(crate) fn main(args: &[&str]) -> Result<ExitCode, Box<dyn Error>> {
-    let [number, life, seed, record, breaks] = args else {
+    let [number, life, seed, record, breaks, soaks] = args else {
         return Err("not called by hand".into());
     };
+    let pace = if *soaks == "true" { &SOAK } else { &SHORT };
     let record = Arc::new(Record::open(Path::new(record)));
     tell_panics(&record);
     let runtime = tokio::runtime::Runtime::new()?;
     let seed: u64 = seed.parse()?;
     runtime.block_on(async {
         let installed = loop {
-            let builder = Redlock::builder().expire(LEASE).max_lease(MAX_LEASE);
+            let builder = Redlock::builder().expire(LEASE).max_lease(pace.max_lease);
             let builder = builder
                 .node_timeout(NODE_TIMEOUT)
                 .connect_timeout(CONNECT_TIMEOUT)
@@ -104,10 +111,7 @@ pub(crate) fn main(args: &[&str]) -> Result<ExitCode, Box<dyn Error>> {
         });
         println!("ready");
         let mut tasks = JoinSet::new();
-        for (place, kind) in KINDS.into_iter().enumerate() {
-            let random = Random(seed.wrapping_add(place as u64 * 1_000_003));
-            tasks.spawn(Arc::clone(&client).work(kind, random));
-        }
+        client.start(&mut tasks, seed, pace);
         tasks.spawn(Arc::clone(&client).watch(number.parse()?));
         let random = Random(seed.wrapping_add(17));
         let brief = thread::spawn({
@@ -141,16 +145,63 @@ impl Client {
         !self.is_over.load(Ordering::Relaxed)
     }
 
+    /// One task for each kind of lock, and more in a soak.
+    fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>, seed: u64, pace: &Pace) {
+        let random = |place: usize| Random(seed.wrapping_add(place as u64 * 1_000_003));
+        let kinds = KINDS
+            .into_iter()
+            .chain(std::iter::repeat_n("busy", pace.busy))
+            .chain(std::iter::repeat_n("burst", pace.busy.min(1)));
+        for (place, kind) in kinds.enumerate() {
+            tasks.spawn(Arc::clone(self).work(kind, random(place)));
+        }
+        for place in 0..pace.held {
+            tasks.spawn(Arc::clone(self).keep(place, random(100 + place)));
+        }
+    }
+
     async fn work(self: Arc<Self>, kind: &'static str, mut random: Random) {
         while self.goes_on() {
-            self.play(kind, &mut random).await;
+            let pause = match kind {
+                "busy" => random.below(15),
+                "burst" => 500 + random.below(60_000),
+                _ => 50 + random.below(450),
+            };
+            if kind == "burst" {
+                let mut calls = JoinSet::new();
+                for _ in 0..BURST {
+                    let (client, mut random) = (Arc::clone(&self), Random(random.below(u64::MAX)));
+                    calls.spawn(async move { client.play(kind, None, &mut random).await });
+                }
+                calls.join_all().await;
+            } else {
+                self.play(kind, None, &mut random).await;
+            }
+            // In steps, because the run may end meanwhile.
+            for _ in 0..=pause / 1_000 {
+                sleep(Duration::from_millis(pause.min(1_000))).await;
+                if !self.goes_on() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Holds one lock all the time, as far as it can.
+    async fn keep(self: Arc<Self>, place: usize, mut random: Random) {
+        let number = self.name.split('.').next().unwrap_or("").to_owned();
+        // Not all at once: a process that begins has a thousand locks to acquire.
+        sleep(STEP * place as u32).await;
+        while self.goes_on() {
+            let key = format!("held:{number}:{place}");
+            self.play("held", Some(key), &mut random).await;
             sleep(Duration::from_millis(50 + random.below(450))).await;
         }
     }
 
     /// One call in a task of its own, which may be aborted at any time.
-    async fn play(self: &Arc<Self>, kind: &'static str, random: &mut Random) {
-        let visit = Arc::new(Visit::new(self, kind, random));
+    async fn play(self: &Arc<Self>, kind: &'static str, key: Option<String>, random: &mut Random) {
+        let visit = Arc::new(Visit::new(self, kind, key, random));
         let mut task = tokio::spawn({
             let visit = Arc::clone(&visit);
             async move { visit.call().await }
@@ -182,7 +233,7 @@ impl Client {
                 .expect("a runtime can be made");
             for kind in ["plain", "closure", "shared", "fair", "renewed"] {
                 let (client, mut random) = (Arc::clone(self), random.clone());
-                runtime.spawn(async move { client.play(kind, &mut random).await });
+                runtime.spawn(async move { client.play(kind, None, &mut random).await });
             }
             thread::sleep(Duration::from_millis(random.below(300)));
             drop(runtime);
@@ -242,7 +293,12 @@ struct Visit {
 }
 
 impl Visit {
-    fn new(client: &Arc<Client>, kind: &'static str, random: &mut Random) -> Self {
+    fn new(
+        client: &Arc<Client>,
+        kind: &'static str,
+        key: Option<String>,
+        random: &mut Random,
+    ) -> Self {
         let number = client.sections.fetch_add(1, Ordering::Relaxed);
         let first = random.below(3);
         let keys = match kind {
@@ -250,9 +306,13 @@ impl Visit {
                 format!("several:{first}"),
                 format!("several:{}", (first + 1 + random.below(2)) % 3),
             ],
-            kind => vec![kind.to_owned()],
+            "busy" => vec![format!("busy:{}", random.below(64))],
+            "burst" => vec![format!("burst:{}", random.below(BURST / 2))],
+            kind => vec![key.unwrap_or_else(|| kind.to_owned())],
         };
         let hold = match (kind, random.below(40)) {
+            ("held", _) => u64::from(u32::MAX),
+            ("busy" | "burst", _) => 0,
             ("renewed" | "leader" | "blocking", 0..10) => 500 + random.below(1_500),
             // Beyond the lease.
             (_, 0) => 1_200,
@@ -329,6 +389,11 @@ impl Visit {
             "fair" => self.guarded(self.lock().fair()).await?,
             "at_least" => self.guarded(self.lock().at_least(PERIOD)).await?,
             "renewed" => self.guarded(self.lock().renew()).await?,
+            "held" => {
+                let lock = self.lock().expire(SOAK.max_lease).renew();
+                let lock = lock.max_hold(Duration::MAX);
+                self.guarded(lock).await?;
+            }
             "leader" => {
                 let election = self.client.redlock.leader("leader").wait(self.wait);
                 let leadership = election.campaign().await?;
@@ -368,8 +433,12 @@ impl Visit {
             return;
         }
         let until = now() + self.hold.as_micros() as u64;
-        while now() < until {
-            sleep(STEP).await;
+        let step = match self.kind {
+            "held" => LONG_STEP,
+            _ => STEP,
+        };
+        while now() < until && self.client.goes_on() {
+            sleep(step).await;
             if !self.stay(lease) {
                 return;
             }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{KINDS, PERIOD, PERMITS},
-    plan::{CONNECT_TIMEOUT, LEASE, NODE_TIMEOUT, NODES, Target},
-    record::{History, Mode, Section},
+    plan::{CONNECT_TIMEOUT, LEASE, NODE_TIMEOUT, NODES, Pace, Target},
+    record::{History, Mode, Section, Usage},
 };
 
 /// In microseconds, what a machine of two cores may take on top of each bound.
@@ -21,6 +21,10 @@ const NOTICEABLE: u64 = 2 * CONNECT_TIMEOUT.as_micros() as u64 + 200_000;
 
 /// No lock that callers wait for stays without a new holder for longer while a majority is well.
 const STALL: u64 = 8_000_000;
+
+/// By how much more than a quarter each figure of a [`Usage`] may grow. A node that has forgotten all has none of its
+/// thousand counters at first.
+const GROWTH: [u64; 5] = [8_000, 16, 8, 100, 1_100];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
@@ -58,6 +62,9 @@ const OF_TIME: [&str; 5] = [
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
     history: &'a History,
+    is_overloaded: bool,
+    /// The calls for each key, in order.
+    by_key: BTreeMap<&'a str, Vec<&'a Section>>,
     /// In microseconds by the clock of the record.
     phases: Vec<(u64, &'static str)>,
     pub(crate) violations: Vec<Violation>,
@@ -67,7 +74,11 @@ pub(crate) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(crate) fn new(history: &'a mut History, phases: &[(u64, &'static str)]) -> Self {
+    pub(crate) fn new(
+        history: &'a mut History,
+        phases: &[(u64, &'static str)],
+        pace: &Pace,
+    ) -> Self {
         let of_clients: Vec<_> = history.sections.iter().map(spans).collect();
         for fault in &mut history.faults {
             let meets = |span: &(usize, u64, u64)| {
@@ -81,8 +92,16 @@ impl<'a> Judge<'a> {
         }
         let history: &History = history;
         let time = |millis: u64| history.begun + millis * 1_000;
+        let mut by_key: BTreeMap<&str, Vec<&Section>> = BTreeMap::new();
+        for section in &history.sections {
+            for key in &section.keys {
+                by_key.entry(key).or_default().push(section);
+            }
+        }
         Self {
             history,
+            is_overloaded: pace.held > 0,
+            by_key,
             phases: phases.iter().map(|(at, name)| (time(*at), *name)).collect(),
             violations: Vec::new(),
             excused: 0,
@@ -91,11 +110,11 @@ impl<'a> Judge<'a> {
     }
 
     pub(crate) fn judge(&mut self) {
-        for key in self.keys() {
-            let sections = self.of_key(&key);
-            self.overlaps(&key, &sections);
-            self.tokens(&key, &sections);
-            self.progress(&key);
+        for key in self.by_key.keys().copied().collect::<Vec<&str>>() {
+            let sections = self.of_key(key);
+            self.overlaps(key, &sections);
+            self.tokens(key, &sections);
+            self.progress(key);
         }
         self.stores();
         self.calls();
@@ -124,15 +143,10 @@ impl<'a> Judge<'a> {
         });
     }
 
-    fn keys(&self) -> BTreeSet<String> {
-        let keys = self.history.sections.iter().flat_map(|it| it.keys.clone());
-        keys.collect()
-    }
-
     /// Those that got in, in that order.
     fn of_key(&self, key: &str) -> Vec<&'a Section> {
-        let has_it = |it: &&Section| it.entered.is_some() && it.keys.iter().any(|its| its == key);
-        let mut sections: Vec<&Section> = self.history.sections.iter().filter(has_it).collect();
+        let of_key = self.by_key.get(key).into_iter().flatten().copied();
+        let mut sections: Vec<&Section> = of_key.filter(|it| it.entered.is_some()).collect();
         sections.sort_by_key(|section| section.entered);
         sections
     }
@@ -281,10 +295,12 @@ impl<'a> Judge<'a> {
                 );
                 self.accuse("late_return", (section.asked, got), text);
             }
-            let is_renewed = matches!(&*section.kind, "renewed" | "leader");
+            let is_renewed = matches!(&*section.kind, "renewed" | "leader" | "held");
             let is_allowed = match outcome {
                 "ok" | "killed" | "Contended" | "cancelled" | "panicked" | "dropped" => true,
                 "Expired" => !is_renewed,
+                // The machine cannot do in time what a soak asks of it.
+                "NoQuorum" | "Quarantined" => self.is_overloaded,
                 _ => false,
             };
             let is_told = section.told.is_some() && is_renewed;
@@ -343,10 +359,7 @@ impl<'a> Judge<'a> {
 
     /// Somebody gets each lock that callers wait for.
     fn progress(&mut self, key: &str) {
-        let sections = self.history.sections.iter();
-        let of_key: Vec<&Section> = sections
-            .filter(|section| section.keys.iter().any(|its| its == key))
-            .collect();
+        let of_key = self.by_key[key].clone();
         let mut changes: Vec<u64> = of_key
             .iter()
             .flat_map(|it| [it.entered, Some(it.last)])
@@ -355,7 +368,9 @@ impl<'a> Judge<'a> {
         changes.sort_unstable();
         for pair in changes.windows(2) {
             let span = (pair[0], pair[1]);
-            if span.1 - span.0 < STALL || self.phase(span.0, span.1) == "majority" {
+            // Nobody asks for those of a burst until the next one, and only one client for those that it holds.
+            let is_rare = key.starts_with("burst:") || key.starts_with("held:");
+            if is_rare || span.1 - span.0 < STALL || self.phase(span.0, span.1) == "majority" {
                 continue;
             }
             let waits = |it: &&&Section| it.asked < span.0 + STALL / 2 && it.ended > Some(span.0);
@@ -383,22 +398,28 @@ impl<'a> Judge<'a> {
         for (at, text) in &self.history.panics {
             self.accuse("panic", (*at, *at), text);
         }
-        for ((client, _), usage) in &self.history.usage {
-            let begun = usage[0].at + 4_000_000;
-            let (Some(before), Some(after)) = (usage.iter().find(|it| it.at > begun), usage.last())
-            else {
+        let mut longest: BTreeMap<&str, (usize, Value)> = BTreeMap::new();
+        for ((process, _), usage) in &self.history.usage {
+            let quarter = usage.len() / 4;
+            if quarter == 0 {
                 continue;
+            }
+            // In the first quarter of its life it grows to its size.
+            let [before, after] = [1, 3].map(|begun| typical(&usage[begun * quarter..][..quarter]));
+            let has_grown = |(place, allowed): (usize, &u64)| {
+                after.get(place) > before.get(place).map(|it| it * 5 / 4 + allowed).as_ref()
             };
-            let growth = [
-                after.kilobytes > before.kilobytes * 3 / 2 + 8_000,
-                after.descriptors > before.descriptors + 24,
-                after.threads > before.threads + 16,
-            ];
-            if growth.contains(&true) {
-                let text = format!("client {client}: {before:?}, later {after:?}");
-                self.accuse("growth", (before.at, after.at), text);
+            if GROWTH.iter().enumerate().any(has_grown) {
+                let text = format!("{process}: {before:?}, later {after:?}");
+                self.accuse("growth", (self.history.begun, self.calm()), text);
+            }
+            let of_process = longest.entry(process).or_default();
+            if of_process.0 < usage.len() {
+                *of_process = (usage.len(), json!({"before": before, "after": after}));
             }
         }
+        let figures: BTreeMap<_, _> = longest.into_iter().map(|(of, (_, it))| (of, it)).collect();
+        self.figures.insert("usage_of_longest_life", json!(figures));
     }
 
     /// `health` names the node that is harmed, and in the end none.
@@ -509,6 +530,16 @@ impl<'a> Judge<'a> {
         }
         verdict
     }
+}
+
+/// The median of each figure.
+fn typical(usage: &[Usage]) -> Usage {
+    let median = |place: usize| {
+        let mut figures: Vec<u64> = usage.iter().map(|used| used[place]).collect();
+        figures.sort_unstable();
+        figures[figures.len() / 2]
+    };
+    (0..usage[0].len()).map(median).collect()
 }
 
 /// Whose it is, and from when to when something was on its way.

@@ -11,15 +11,46 @@ pub(crate) const NODES: usize = 5;
 pub(crate) const CLIENTS: usize = 8;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
-pub(crate) const MAX_LEASE: Duration = Duration::from_secs(2);
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(400);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// The longest lease of a lock, until which it has ended or is on all nodes again, and time to connect.
-const SETTLING: u64 = 2_000;
+/// What sets a short run and a soak apart. Times are in milliseconds.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    pub(crate) max_lease: Duration,
+    /// Until a lock has ended or is on all nodes again, and time to connect.
+    settling: u64,
+    /// As long as the key of the longest possible lease lives, by the default guard band.
+    quarantine: u64,
+    /// Between two faults at the least and at the most.
+    gap: (u64, u64),
+    /// Only the first of the clients are ever killed; the others show what grows.
+    mortal: usize,
+    /// How many locks each client holds and renews all the time.
+    pub(crate) held: usize,
+    /// How many tasks of each client lock one key after another that nobody wants.
+    pub(crate) busy: usize,
+}
 
-/// As long as the key of the longest possible lease lives, by the default guard band.
-pub(crate) const QUARANTINE: u64 = 2_600;
+pub(crate) const SHORT: Pace = Pace {
+    max_lease: Duration::from_secs(2),
+    settling: 2_000,
+    quarantine: 2_600,
+    gap: (60, 300),
+    mortal: CLIENTS,
+    held: 0,
+    busy: 0,
+};
+
+pub(crate) const SOAK: Pace = Pace {
+    max_lease: Duration::from_secs(30),
+    settling: 12_000,
+    quarantine: 35_000,
+    gap: (1_000, 4_000),
+    mortal: CLIENTS / 2,
+    held: 10_000 / CLIENTS,
+    busy: 1,
+};
 
 /// Before the first fault, and at the end without any.
 const CALM: u64 = 3_000;
@@ -82,27 +113,29 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(seed: u64, seconds: u64, with: &str) -> Self {
+    pub(crate) fn new(seed: u64, seconds: u64, with: &str, pace: &'static Pace) -> Self {
         let end = seconds * 1_000;
-        let last = end - CALM - SETTLING - QUARANTINE;
+        let recovered = pace.settling + pace.quarantine;
+        let last = end - CALM - recovered;
         let change = match with {
             "minority" => last,
             "majority" => CALM,
             _ => CALM + (last - CALM) * 6 / 10,
         };
         let mut made = Making {
+            pace,
             random: Random(seed),
             strikes: Vec::new(),
             missed: [[0; NODES]; CLIENTS],
             clients: [0; CLIENTS],
         };
         made.minority(CALM, change);
-        made.majority(change + SETTLING + QUARANTINE, last);
+        made.majority(change + recovered, last);
         made.strikes.sort_by_key(|strike| strike.at);
         let phases = vec![
             (0, "minority"),
-            (change + SETTLING + QUARANTINE, "majority"),
-            (last + SETTLING + QUARANTINE, "calm"),
+            (change + recovered, "majority"),
+            (last + recovered, "calm"),
             (end, "end"),
         ];
         Self {
@@ -113,6 +146,7 @@ impl Plan {
 }
 
 struct Making {
+    pace: &'static Pace,
     random: Random,
     strikes: Vec<Strike>,
     /// Until when a client misses a node.
@@ -130,7 +164,8 @@ impl Making {
                 4..8 => self.strike_link(at),
                 _ => self.strike_client(at),
             }
-            at += 60 + self.random.below(240);
+            let (least, most) = self.pace.gap;
+            at += least + self.random.below(most - least);
         }
     }
 
@@ -154,7 +189,7 @@ impl Making {
                 let at = at + self.random.below(lasts);
                 self.strike_client(at);
             }
-            at += lasts + QUARANTINE + RECOVERY;
+            at += lasts + self.pace.quarantine + RECOVERY;
         }
     }
 
@@ -168,7 +203,8 @@ impl Making {
             _ => 200 + self.random.below(2_500),
         };
         let forgets = matches!(kind, "killed" | "flushed" | "replica");
-        let until = at + lasts + SETTLING + if forgets { QUARANTINE } else { 0 };
+        let unknown = if forgets { self.pace.quarantine } else { 0 };
+        let until = at + lasts + self.pace.settling + unknown;
         if (0..CLIENTS).all(|client| self.may_miss(client, node, at)) {
             for missed in &mut self.missed {
                 missed[node] = until;
@@ -186,7 +222,7 @@ impl Making {
             _ => 200 + self.random.below(2_000),
         };
         if self.may_miss(client, node, at) {
-            self.missed[client][node] = at + lasts + SETTLING;
+            self.missed[client][node] = at + lasts + self.pace.settling;
             self.add(at, kind, Target::Link(client, node), lasts);
         }
     }
@@ -194,7 +230,10 @@ impl Making {
     /// Not more than two at a time.
     fn strike_client(&mut self, at: u64) {
         let kind = self.random.pick(&CLIENT_FAULTS);
-        let client = self.random.below(CLIENTS as u64) as usize;
+        let mut client = self.random.below(CLIENTS as u64) as usize;
+        if kind == "client killed" {
+            client %= self.pace.mortal;
+        }
         let lasts = match kind {
             "client killed" => self.random.below(500),
             _ => 1_100 + self.random.below(1_500),

@@ -80,14 +80,9 @@ pub(crate) struct Fault {
     pub(crate) is_effective: bool,
 }
 
-/// What a process used at a time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Usage {
-    pub(crate) at: u64,
-    pub(crate) kilobytes: u64,
-    pub(crate) descriptors: u64,
-    pub(crate) threads: u64,
-}
+/// What a process used at a time: kilobytes of memory, open descriptors, threads, and of a server its keys, and the
+/// fields of those that are not locks.
+pub(crate) type Usage = Vec<u64>;
 
 /// All that was recorded, by what it is about.
 #[derive(Debug, Default)]
@@ -97,7 +92,8 @@ pub(crate) struct History {
     pub(crate) faults: Vec<Fault>,
     /// What a client said of a node, and since when.
     pub(crate) states: Vec<(u64, usize, usize, String)>,
-    pub(crate) usage: BTreeMap<(usize, u64), Vec<Usage>>,
+    /// Of each life of a process.
+    pub(crate) usage: BTreeMap<(String, u64), Vec<Usage>>,
     pub(crate) panics: Vec<(u64, String)>,
     /// When a client was not scheduled, also because a fault had stopped it.
     pub(crate) slow: Vec<(usize, u64, u64)>,
@@ -182,14 +178,9 @@ impl History {
                 self.states.push(state);
             }
             "use" => {
-                let usage = Usage {
-                    at,
-                    kilobytes: count(4)?,
-                    descriptors: count(5)?,
-                    threads: count(6)?,
-                };
-                let life = (count(2)? as usize, count(3)?);
-                self.usage.entry(life).or_default().push(usage);
+                let life = (words[2].to_owned(), count(3)?);
+                let used: Option<Usage> = (4..words.len()).map(count).collect();
+                self.usage.entry(life).or_default().push(used?);
             }
             "slow" => self.slow.push((count(2)? as usize, count(3)?, at)),
             "panic" => self.panics.push((at, words[2..].join(" "))),

@@ -15,12 +15,20 @@ use redlock_tests::{Mode, Proxy, Server, Worker, redis};
 use tempfile::TempDir;
 
 use crate::{
-    plan::{CLIENTS, DURABLE, NODES, Plan, Strike, Target},
+    plan::{CLIENTS, DURABLE, NODES, Pace, Plan, Strike, Target},
     record::{Record, now, word},
 };
 
 /// For the keys of this one and no other.
 const RIGHTS: [&str; 6] = ["app", "on", "nopass", "~*", "&*", "+@all"];
+
+/// How many keys a server has, and how many fields and entries are in those that are not locks.
+const KEPT: &str = "local fields = 0
+for _, key in ipairs(redis.call('KEYS', '__redlock:*')) do
+  local of = {hash = 'HLEN', list = 'LLEN', zset = 'ZCARD', set = 'SCARD', string = 'STRLEN'}
+  fields = fields + redis.call(of[redis.call('TYPE', key).ok], key)
+end
+return {redis.call('DBSIZE'), fields}";
 
 const MOMENT: Duration = Duration::from_millis(20);
 
@@ -30,9 +38,12 @@ pub(crate) struct World {
     /// Of each client, one to each node.
     links: Vec<Vec<Proxy>>,
     clients: Vec<Mutex<Client>>,
+    /// Each is locked while its server is not to be asked.
+    struck: Vec<Mutex<()>>,
     record: Record,
     path: PathBuf,
     seed: u64,
+    pace: &'static Pace,
     breaks: bool,
     begun: AtomicU64,
     /// By how many milliseconds the plan was late at the most.
@@ -49,7 +60,7 @@ struct Client {
 
 impl World {
     /// Starts everything and returns when all clients have a majority.
-    pub(crate) fn start(path: &Path, seed: u64, breaks: bool) -> Self {
+    pub(crate) fn start(path: &Path, seed: u64, pace: &'static Pace, breaks: bool) -> Self {
         // A disk that is busy with other things would make healthy nodes look silent.
         let in_memory = |_| {
             tempfile::tempdir_in("/dev/shm")
@@ -86,9 +97,11 @@ impl World {
                     })
                 })
                 .collect(),
+            struck: (0..NODES).map(|_| Mutex::default()).collect(),
             record: Record::open(path),
             path: path.to_owned(),
             seed,
+            pace,
             breaks,
             begun: AtomicU64::new(0),
             late: AtomicU64::new(0),
@@ -120,6 +133,7 @@ impl World {
             &seed.to_string(),
             &self.path.display().to_string(),
             &self.breaks.to_string(),
+            &(self.pace.held > 0).to_string(),
         ];
         Worker::of_this_program(
             &args,
@@ -177,6 +191,7 @@ impl World {
 
     /// What each client uses, once a second.
     fn measure(&self, is_over: &AtomicBool) {
+        let mut seconds = 0_u64;
         while !is_over.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_secs(1));
             for number in 0..CLIENTS {
@@ -185,14 +200,40 @@ impl World {
                     continue;
                 };
                 let pid = client.worker.as_ref().map(Worker::pid);
-                if let Some([kilobytes, descriptors, threads]) = pid.and_then(usage) {
-                    let life = client.life;
-                    self.record.line(
-                        now(),
-                        &format!("use {number} {life} {kilobytes} {descriptors} {threads}"),
-                    );
-                }
+                let used = pid.and_then(usage).into_iter().flatten();
+                self.note_use(Target::Client(number), client.life, used);
             }
+            seconds += 1;
+            if seconds % 10 == 0 {
+                self.measure_servers();
+            }
+            if self.pace.held > 0 {
+                // They would keep all commands. So many locks are held that each fault is effective anyway.
+                self.links.iter().flatten().for_each(Proxy::clear);
+            }
+        }
+    }
+
+    fn measure_servers(&self) {
+        for (node, server) in self.servers.iter().enumerate() {
+            let Ok(_unharmed) = self.struck[node].try_lock() else {
+                continue;
+            };
+            let pid = server.pid();
+            let (Some(used), Ok(kept)) = (usage(pid), server.try_command(&["EVAL", KEPT, "0"]))
+            else {
+                continue;
+            };
+            let kept: [u64; 2] = redis::from_redis_value(kept).expect("it counts");
+            self.note_use(Target::Node(node), pid.into(), used.into_iter().chain(kept));
+        }
+    }
+
+    fn note_use(&self, of: Target, life: u64, used: impl Iterator<Item = u64>) {
+        let used: Vec<String> = used.map(|figure| figure.to_string()).collect();
+        if !used.is_empty() {
+            let line = format!("use {} {life} {}", word(of), used.join(" "));
+            self.record.line(now(), &line);
         }
     }
 
@@ -210,7 +251,11 @@ impl World {
         let from = now();
         let lasts = Duration::from_millis(strike.lasts);
         match strike.target {
-            Target::Node(node) => strike_node(&self.servers[node], strike.kind, lasts, &links),
+            Target::Node(node) => {
+                let struck = self.struck[node].lock();
+                let _struck = struck.unwrap_or_else(PoisonError::into_inner);
+                strike_node(&self.servers[node], strike.kind, lasts, &links);
+            }
             Target::Link(..) => strike_link(links[0], strike.kind, lasts),
             Target::Client(client) => self.strike_client(client, strike.kind, lasts),
         }
