@@ -102,9 +102,12 @@ impl Round {
     /// When nodes that do not reply are not waited for any more.
     fn hedge_at(&self) -> Instant {
         let reached = self.fanout.reached;
+        let longest = self.question.params.round_timeout() / 2;
         let delay = match self.question.params.is_fair {
             // Only the leader knows whose turn it is.
-            true if reached == 1 => self.question.params.round_timeout() / 2,
+            true if reached == 1 => longest,
+            // A split may have lasted for longer, and there must be time to ask the others.
+            false if reached == 1 => self.fanout.hedge_delay.min(longest),
             _ if 1 < reached && reached < self.fanout.order.len() => self.fanout.majority_delay,
             _ => self.fanout.hedge_delay,
         };

@@ -145,6 +145,29 @@ fn a_silent_node_is_waited_for_no_longer_than_a_split_has_lasted() {
     world.granted(1);
 }
 
+/// The split has lasted for longer than a round may. The others are asked while there is time for their replies.
+#[test]
+fn a_leader_that_falls_silent_in_a_long_split_is_not_waited_for_to_the_end() {
+    let mut world = World::new(5);
+    let order = world.order("k");
+    for (owner, &node) in (1..).zip(&order[1..]) {
+        world.occupy(node, "k", Owner(owner), LEASE);
+    }
+    world.ask(1, "k", waiting(LEASE));
+    let timeout = params().node_timeout;
+    world.run_for(2 * timeout);
+    world.behave([order[0]], Behavior::Unresponsive);
+    let asked = world.sends(is_acquire).len();
+    while world.sends(is_acquire).len() == asked {
+        assert!(world.step());
+    }
+    world.run_for(timeout * 3 / 4);
+    let later = world.sends(is_acquire).split_off(asked);
+    let leader = NodeId(order[0]);
+    assert_eq!(later[0].1, leader);
+    assert!(later.iter().any(|&(_, node)| node != leader), "{later:?}");
+}
+
 /// What looks like a split may be what dead owners have left.
 #[test]
 fn a_split_that_does_not_end_is_looked_at_less_and_less_often() {
