@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use redlock_runtime::{Lease, Lock, LockError, Redlock, redis_lock};
@@ -192,10 +192,20 @@ impl Client {
         let number = self.name.split('.').next().unwrap_or("").to_owned();
         // Not all at once: a process that begins has a thousand locks to acquire.
         sleep(STEP * place as u32).await;
+        let mut longest = 1_000;
         while self.goes_on() {
             let key = format!("held:{number}:{place}");
+            let asked = Instant::now();
             self.play("held", Some(key), &mut random).await;
-            sleep(Duration::from_millis(50 + random.below(450))).await;
+            // Ten thousand that ask again soon keep an overloaded machine overloaded.
+            longest = match asked.elapsed() > LONG_STEP {
+                true => 1_000,
+                false => (longest * 2).min(30_000),
+            };
+            let again = Instant::now() + Duration::from_millis(random.below(longest));
+            while self.goes_on() && Instant::now() < again {
+                sleep(Duration::from_millis(500)).await;
+            }
         }
     }
 
