@@ -1,10 +1,8 @@
-//! Random arguments and keys: whatever is typed, the attribute answers, without a panic and in no
-//! time. `REDLOCK_FUZZ_INPUTS` and `REDLOCK_FUZZ_SEED` make more and other ones.
-
-use std::{env, str::FromStr};
+//! Arguments and keys that no one would type: whatever it is, the attribute answers, without a panic and in no time.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
+use redlock_fuzz::{Features, fuzz};
 
 use crate::{duration, expand};
 
@@ -178,92 +176,71 @@ const DURATIONS: &[&str] = &[
     "::",
 ];
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % limit as u64).unwrap()
-    }
-
-    fn text(&mut self, fragments: &[&str], between: &str) -> String {
-        let count = 1 + self.below(12);
-        let pick = |_| fragments[self.below(fragments.len())];
-        (0..count).map(pick).collect::<Vec<_>>().join(between)
-    }
-}
-
-/// Says what was tried when something panics.
-struct Tried<'a>(&'a str);
-
-impl Drop for Tried<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("tried {:?}", self.0);
-        }
-    }
-}
-
-fn setting<T: FromStr>(name: &str, default: T) -> T {
-    let set = env::var(name).ok();
-    set.and_then(|it| it.parse().ok()).unwrap_or(default)
-}
-
-fn fuzz(fragments: &[&str], between: &str, mut attempt: impl FnMut(&str)) {
-    let mut random = Random(setting("REDLOCK_FUZZ_SEED", 1));
-    for _ in 0..setting("REDLOCK_FUZZ_INPUTS", 3_000) {
-        let text = random.text(fragments, between);
-        let _tried = Tried(&text);
-        attempt(&text);
-    }
-}
-
-fn expand(arguments: TokenStream) {
+fn expand(arguments: TokenStream, features: &mut Features) {
     let item = quote!(
         async fn pay(&self, id: u64, o: &Order, r#type: u8) -> Result<(), E> {
             Ok(())
         }
     );
-    assert!(!expand::redis_lock(arguments, item).is_empty());
+    let expansion = expand::redis_lock(arguments, item).to_string();
+    assert!(!expansion.is_empty());
+    match expansion.split_once("compile_error") {
+        Some((_, message)) => features.add_message(message.split("async fn").next().unwrap_or("")),
+        None => features.add(expansion.len() / 32),
+    }
 }
 
 #[test]
-fn arguments() {
+fn fuzz_arguments() {
+    let words: Vec<String> = ARGUMENTS.iter().map(|word| format!(" {word} ")).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut lexed = 0;
-    fuzz(ARGUMENTS, " ", |text| {
-        if let Ok(arguments) = text.parse() {
+    fuzz("arguments", &words, |input, features| {
+        if let Ok(arguments) = String::from_utf8_lossy(input).parse() {
             lexed += 1;
-            expand(arguments);
+            expand(arguments, features);
         }
     });
     assert!(lexed > 100, "only {lexed} have tokens");
 }
 
 #[test]
-fn keys() {
-    fuzz(KEYS, "", |text| {
-        let key = Literal::string(text);
-        expand(quote!(key = #key));
+fn fuzz_keys() {
+    fuzz("keys", KEYS, |input, features| {
+        let key = Literal::string(&String::from_utf8_lossy(input));
+        expand(quote!(key = #key), features);
     });
 }
 
 /// Also those that do not lex: rustc reports them, and hands them on.
 #[test]
-fn durations() {
-    fuzz(DURATIONS, "", duration::tests::assert_remedy_is_accepted);
+fn fuzz_durations() {
+    fuzz("durations", DURATIONS, |input, features| {
+        let text = String::from_utf8_lossy(input);
+        duration::tests::assert_remedy_is_accepted(&text);
+        expand(
+            text.parse().map_or_else(
+                |_| TokenStream::new(),
+                |it: TokenStream| quote!(key = "k", expire = #it),
+            ),
+            features,
+        );
+    });
 }
 
 /// In place of a literal key of some thousand placeholders, and of nesting that no one writes.
 #[test]
 fn long_ones() {
     let key = Literal::string(&"{id}:{o.id!raw}-".repeat(2_000));
-    expand(quote!(key = #key));
+    expand(quote!(key = #key), &mut Features::default());
     let sum = "1s + ".repeat(2_000) + "1s";
-    expand(format!("key = \"k\", expire = {sum}").parse().unwrap());
+    expand(
+        format!("key = \"k\", expire = {sum}").parse().unwrap(),
+        &mut Features::default(),
+    );
     let nested = "(".repeat(100) + "5s" + &")".repeat(100);
-    expand(format!("key = \"k\", expire = {nested}").parse().unwrap());
+    expand(
+        format!("key = \"k\", expire = {nested}").parse().unwrap(),
+        &mut Features::default(),
+    );
 }

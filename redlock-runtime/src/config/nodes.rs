@@ -338,6 +338,75 @@ mod tests {
         }
     }
 
+    /// Whatever stands behind a password, no error repeats it.
+    #[test]
+    fn fuzz_urls() {
+        const WORDS: [&str; 40] = [
+            "redis",
+            "rediss",
+            "valkey",
+            "unix",
+            "memory",
+            "+sentinel",
+            "+cluster",
+            "://",
+            ":",
+            "/",
+            "//",
+            "@",
+            "?",
+            "&",
+            "=",
+            "#",
+            "#insecure",
+            "%",
+            "%2F",
+            "%00",
+            "[",
+            "]",
+            "[::1]",
+            "[::]",
+            "0.0.0.0",
+            "host",
+            "a,b",
+            ":6379",
+            ":0",
+            ":99999",
+            "/0",
+            "/15",
+            "protocol",
+            "resp3",
+            "db",
+            "user",
+            "pass",
+            "cacert",
+            " ",
+            "é",
+        ];
+        let problems = |url: &str, features: &mut redlock_fuzz::Features| {
+            let urls = super::super::split_urls(url);
+            let (nodes, problems) = parse_nodes(&urls, false, &Access::default());
+            assert!(nodes.len() + problems.len() >= urls.len());
+            for problem in &problems {
+                features.add_message(&problem.to_string());
+            }
+            for node in nodes {
+                features.add((node.is_memory(), node.is_insecure()));
+                assert!(!node.address.contains('@'), "{}", node.address);
+            }
+            format!("{problems:?}")
+        };
+        redlock_fuzz::fuzz("urls", &WORDS, |input, features| {
+            let url = String::from_utf8_lossy(input);
+            problems(&url, features);
+            for secret in [":hunter2@", "user:hunter2@"] {
+                let with_password = format!("redis://{secret}{url}");
+                let text = problems(&with_password, features);
+                assert!(!text.contains("unter2"), "{text}");
+            }
+        });
+    }
+
     #[test]
     fn a_url_that_names_a_node_is_that_node() {
         for (url, address) in [

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem::discriminant,
     time::Duration,
 };
 
@@ -468,6 +469,42 @@ impl Fuzz {
             }
         }
     }
+}
+
+/// Two bytes of an input choose one event, whatever the state.
+#[test]
+fn fuzz_events() {
+    redlock_fuzz::fuzz("events", &[], |input, features| {
+        let mut pairs = input.chunks_exact(2);
+        let mut seed = || {
+            Some(u64::from(u16::from_le_bytes(
+                pairs.next()?.try_into().ok()?,
+            )))
+        };
+        let mut fuzz = Fuzz::new(seed().unwrap_or(0));
+        let mut before = None;
+        while let Some(seed) = seed() {
+            fuzz.dice = Dice::new(seed + 1);
+            let event = fuzz.event();
+            let reply = match &event {
+                Event::Reply { reply, .. } => Some(discriminant(reply)),
+                _ => None,
+            };
+            let kind = (discriminant(&event), reply);
+            fuzz.handle(event);
+            if fuzz.protocol.next_wakeup().is_some_and(|at| at <= fuzz.now) {
+                fuzz.handle(Event::Wakeup);
+            }
+            fuzz.check();
+            let state = (
+                fuzz.granted.len().min(4),
+                fuzz.asked.len().min(8),
+                fuzz.open.len().min(8),
+            );
+            features.add((before, kind, state));
+            before = Some(kind);
+        }
+    });
 }
 
 #[test]

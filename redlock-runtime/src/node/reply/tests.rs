@@ -1,5 +1,7 @@
 //! What servers reply, and what it means.
 
+mod fuzz;
+
 use redlock_protocol::{BlockRequest, Mode, Ticket};
 
 use super::*;
