@@ -3,14 +3,16 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock, atomic::Ordering},
     task::{Context, Poll},
     thread,
     time::Duration,
 };
+
+#[cfg(shuttle)]
+use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+#[cfg(not(shuttle))]
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use futures_util::task::AtomicWaker;
 use redlock_protocol::{Cause, Instant, Loss, Mode, Refusal, SectionId, Token};

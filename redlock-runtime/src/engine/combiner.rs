@@ -17,12 +17,16 @@ use std::{
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use redlock_protocol::Instant;
+#[cfg(shuttle)]
+use shuttle::sync::{Mutex, MutexGuard};
+#[cfg(not(shuttle))]
+use std::sync::{Mutex, MutexGuard};
 use tokio::time::Sleep;
 
 use super::{

@@ -2,12 +2,14 @@
 //! every command of a caller.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     task::{Wake, Waker},
 };
+
+#[cfg(shuttle)]
+use shuttle::sync::atomic::AtomicBool;
+#[cfg(not(shuttle))]
+use std::sync::atomic::AtomicBool;
 
 use futures_util::task::AtomicWaker;
 

@@ -1,5 +1,8 @@
 //! A driver without an engine: what happens, callers do.
 
+#[cfg(shuttle)]
+mod interleaved;
+
 use std::{
     sync::{
         OnceLock, Weak,
