@@ -49,7 +49,7 @@ pub struct Builder {
     access: Access,
     servers_only: bool,
     needs_quorum: bool,
-    settings: Settings,
+    pub(crate) settings: Settings,
     runtime: Option<Handle>,
 }
 

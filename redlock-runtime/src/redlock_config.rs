@@ -400,6 +400,54 @@ mod tests {
     }
 
     #[test]
+    fn fuzz_configuration() {
+        let mut words: Vec<String> = FIELDS.iter().map(|field| format!("{field} = ")).collect();
+        let values = [
+            "'5s'\n",
+            "'0ms'\n",
+            "'1.5m'\n",
+            "'25h'\n",
+            "'1e3s'\n",
+            "'99999999999999999999s'\n",
+            "true\n",
+            "5\n",
+            "'redis://a'\n",
+            "['redis://a', 'redis://b']\n",
+            "'memory://a,memory://b'\n",
+            "'{x}'\n",
+            "''\n",
+            "'",
+            "\n",
+            "[]\n",
+            "{}\n",
+            "s",
+            "ms",
+            "-",
+            ".",
+            "é",
+        ];
+        words.extend(values.map(str::to_owned));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        redlock_fuzz::fuzz("configuration", &words, |input, features| {
+            let text = String::from_utf8_lossy(input);
+            let config = match of(&text) {
+                Ok(config) => config,
+                Err(error) => return features.add_message(&error),
+            };
+            let builder = config.into_builder();
+            let said = of(&format!("password = 'hunter2'\n{text}")).map(|it| format!("{it:?}"));
+            let said = said.unwrap_or_else(|error| error);
+            assert!(!said.contains("hunter2"), "{said}");
+            let (_, mut problems) = builder.nodes_and_problems();
+            problems.extend(builder.settings.problems());
+            features.add(problems.len());
+            for problem in problems {
+                features.add_message(&problem.to_string());
+            }
+        });
+    }
+
+    #[test]
     fn a_field_that_is_not_known_is_refused() {
         let error = of("expires = '5s'").unwrap_err();
         assert!(error.contains("unknown field `expires`"), "{error}");
