@@ -124,7 +124,7 @@ pub(crate) fn main(args: &[&str]) -> Result<ExitCode, Box<dyn Error>> {
         spawn_blocking(move || brief.join())
             .await?
             .expect("the thread does not panic");
-        redlock.shutdown(WAIT).await?;
+        redlock.shutdown(10 * WAIT).await?;
         println!("done");
         Ok(ExitCode::SUCCESS)
     })
