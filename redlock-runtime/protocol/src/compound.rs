@@ -1,7 +1,7 @@
 //! A section with several keys: all or none.
 //!
-//! It has one ordinary section, a *part*, for each key, and asks for all of them at the same time, without
-//! waiting, unless others are known to wait for one. If all are granted, that was one round. If one is
+//! It has one ordinary section, a *part*, for each key, which has it alone, shares it, or has a permit of it. It asks
+//! for all of them at the same time, without waiting, unless others are known to wait for one. If all are granted, that was one round. If one is
 //! refused, or lost again, those behind it in the order of names are let go, and from there the section goes on
 //! *in order*: it waits for the first key that is missing, as any waiter does and with what is left of its time,
 //! then for the next one, and keeps what it has by renewals. All sections wait in the same order, so no two
@@ -12,13 +12,17 @@
 //! unless a round for it has taken them already: so all later tokens of each key are above it. That
 //! round brings back most of the lease where other keys were waited for meanwhile.
 //!
+//! Others that have a key at the same time, because it is shared or has permits, may have the same number: their
+//! tokens have no order, and each is between those of earlier and of later holders.
+//!
 //! The lease ends with the first of the parts. What ends one, ends all.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
-    message::{Mode, SectionId},
+    event::Member,
+    message::SectionId,
     rules::{
         token::Token,
         validity::{LeaseParams, LockParams, default_renewal},
@@ -64,7 +68,7 @@ enum State {
 /// One of the keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
-    pub(crate) key: Arc<str>,
+    pub(crate) lock: Member,
     /// Its section; another one each time that the key is asked for.
     pub(crate) section: Option<SectionId>,
     stage: Stage,
@@ -128,24 +132,25 @@ impl Part {
 impl Compound {
     /// Each key once, in order from the beginning or all at the same time.
     pub(crate) fn new(
-        mut keys: Vec<Arc<str>>,
+        mut locks: Vec<Member>,
         params: LockParams,
         is_in_order: bool,
         now: Instant,
     ) -> Self {
         // One order for all processes: whoever waits has only keys before the one it waits for, so there is no
         // circle.
-        keys.sort_unstable();
-        keys.dedup();
-        let part = |key| Part {
-            key,
+        locks.sort_unstable();
+        // A key and its permits are two locks. Of one lock the exclusive kind is the first.
+        locks.dedup_by_key(|lock| (Arc::clone(&lock.key), lock.permits > 0));
+        let part = |lock| Part {
+            lock,
             section: None,
             stage: Stage::Idle,
         };
         let mut compound = Self {
             params,
             asked: now,
-            parts: keys.into_iter().map(part).collect(),
+            parts: locks.into_iter().map(part).collect(),
             state: State::Acquiring,
             raises: 0,
             attempts: 0,
@@ -415,8 +420,6 @@ impl Compound {
             max_hold: None,
             // Other keys may have to be waited for.
             renew: renew.or_else(|| Some(default_renewal(self.params.lease))),
-            // Tokens of several keys rise for one section at a time.
-            mode: Mode::Exclusive,
             is_fair: false,
             ..self.params
         };
@@ -430,6 +433,11 @@ impl Compound {
         let missing = parts.filter(|(_, part)| matches!(part.stage, Stage::Idle));
         for (place, part) in missing.take(most) {
             part.stage = Stage::Asked;
+            let params = LockParams {
+                mode: part.lock.mode,
+                permits: part.lock.permits,
+                ..params
+            };
             self.steps.push(Step::Tell(place, Word::Ask(params)));
         }
     }
@@ -473,7 +481,7 @@ impl Compound {
         self.end(0, false);
         self.state = State::Ended;
         self.answer(Answer::Refused(Refusal {
-            key: Some(Arc::clone(&self.parts[part].key)),
+            key: Some(Arc::clone(&self.parts[part].lock.key)),
             attempts: self.attempts,
             ..refusal
         }));

@@ -3,10 +3,21 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    message::{ConnectionId, Facts, NodeId, Reply, RequestId, SectionId},
+    message::{ConnectionId, Facts, Mode, NodeId, Reply, RequestId, SectionId},
     rules::validity::{LeaseParams, LockParams},
     why::Why,
 };
+
+/// One of the locks of a section that has several.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    /// The lock.
+    pub key: Arc<str>,
+    /// As in `LockParams`.
+    pub permits: u32,
+    /// Whether the section shares it.
+    pub mode: Mode,
+}
 
 /// One thing that has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +37,9 @@ pub enum Event {
     AskAll {
         /// The caller's section.
         section: SectionId,
-        /// The locks. What is named twice is asked for once.
-        keys: Vec<Arc<str>>,
-        /// What is asked for, of each.
+        /// The locks. What is named twice is asked for once, and exclusively if it is so once.
+        members: Vec<Member>,
+        /// What is asked for, of each; without what a member says itself.
         params: LockParams,
     },
     /// The holder wants a fresh lease now. Answered by `Extended`, `NotExtended` or `Over`.

@@ -46,7 +46,7 @@ pub use self::{
         Action, Answer, Cause, Loss, NodeState, Order, QuarantineReason, Refusal, Release,
         ShutdownError, Verdict,
     },
-    event::Event,
+    event::{Event, Member},
     message::{
         AdmissionId, Ahead, BlockRequest, ConnectionId, Evidence, FORMAT, Facts, LossId,
         LossRecord, Marker, Mode, NodeId, Owner, Process, Record, Rejection, Reply, Request,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::message::Mode;
 
 mod courses;
 
@@ -70,6 +71,14 @@ fn tokens_that_never_rise_are_given_up() {
 
 const LEASE: Duration = Duration::from_millis(100);
 
+fn alone(key: &str) -> Member {
+    Member {
+        key: key.into(),
+        permits: 0,
+        mode: Mode::Exclusive,
+    }
+}
+
 fn at(millis: u64) -> Instant {
     Instant::from_nanos(1_000_000 * millis)
 }
@@ -80,12 +89,7 @@ fn asked(wait: Duration) -> Compound {
         wait,
         ..LockParams::of(LEASE)
     };
-    let mut compound = Compound::new(
-        vec!["a".into(), "b".into(), "c".into()],
-        params,
-        false,
-        at(0),
-    );
+    let mut compound = Compound::new(["a", "b", "c"].map(alone).into(), params, false, at(0));
     assert_eq!(steps(&mut compound), ["ask 0", "ask 1", "ask 2"]);
     compound
 }
@@ -289,7 +293,7 @@ fn what_is_for_one_key_only_is_not_for_a_part() {
         is_fair: true,
         ..LockParams::of(LEASE)
     };
-    let mut compound = Compound::new(vec!["a".into(), "b".into()], params, false, at(0));
+    let mut compound = Compound::new(["a", "b"].map(alone).into(), params, false, at(0));
     for step in compound.take_steps() {
         let part = LockParams {
             renew: Some(default_renewal(LEASE)),

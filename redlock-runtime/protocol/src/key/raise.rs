@@ -32,10 +32,7 @@ impl Key {
             return;
         };
         held.token = held.token.max(token);
-        if !held.block.lies_above(token) {
-            // Its rest lies below the token that the section goes by.
-            held.block.use_up();
-        }
+        held.block.pass(token);
         if let Some(section) = held.section(id) {
             section.limit_hold(max_hold, now);
         }

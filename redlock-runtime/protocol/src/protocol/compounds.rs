@@ -6,26 +6,28 @@ use super::Protocol;
 use crate::{
     action::Answer,
     compound::{Compound, Step, Word},
+    event::Member,
     message::SectionId,
-    rules::validity::LockParams,
+    rules::{token::line_key, validity::LockParams},
 };
 
 impl Protocol {
     pub(super) fn on_ask_all(
         &mut self,
         section: SectionId,
-        keys: Vec<Arc<str>>,
+        members: Vec<Member>,
         params: LockParams,
     ) {
         // Who asks for all at once does so out of turn.
-        let is_contested = |key: &Arc<str>| {
-            let key = self.keys.named(key);
+        let is_contested = |lock: &Member| {
+            let key = match lock.permits {
+                0 => self.keys.named(&lock.key),
+                _ => self.keys.named(&line_key(&lock.key)),
+            };
             key.is_some_and(|key| key.is_contested() || !key.is_free())
         };
-        // At once if all seem free: one round trip. In order otherwise, or it would take free keys from those that
-        // wait.
-        let is_in_order = !params.wait.is_zero() && keys.iter().any(is_contested);
-        let compound = Compound::new(keys, params, is_in_order, self.out.now);
+        let is_in_order = !params.wait.is_zero() && members.iter().any(is_contested);
+        let compound = Compound::new(members, params, is_in_order, self.out.now);
         self.compounds.insert(section, compound);
         self.with_compound(section, |_| {});
     }
@@ -89,7 +91,7 @@ impl Protocol {
         let (since, part) = (compound.asked, &mut compound.parts[part]);
         if let Word::Ask(params) = what {
             self.last_part.0 += 1;
-            let (section, key) = (self.last_part, Arc::clone(&part.key));
+            let (section, key) = (self.last_part, Arc::clone(&part.lock.key));
             part.section = Some(section);
             self.parts.insert(section, id);
             return self.on_ask(section, key, params, since);

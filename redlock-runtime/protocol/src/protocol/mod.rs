@@ -98,15 +98,12 @@ impl Protocol {
                 section,
                 key,
                 params,
-            } => match params.permits {
-                0 => self.on_ask(section, key, params, now),
-                _ => self.on_ask_permit(section, &key, params),
-            },
+            } => self.on_ask(section, key, params, now),
             Event::AskAll {
                 section,
-                keys,
+                members,
                 params,
-            } => self.on_ask_all(section, keys, params),
+            } => self.on_ask_all(section, members, params),
             Event::Extend { section, lease } => self.on_extend(section, lease),
             Event::Share { section } => {
                 self.with_key_of(section, |key| key.on_share(section, now));
@@ -200,7 +197,21 @@ impl Protocol {
         }
     }
 
-    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams, since: Instant) {
+    fn on_ask(&mut self, section: SectionId, lock: Arc<str>, params: LockParams, since: Instant) {
+        match params.permits {
+            0 => self.on_ask_at(section, lock, params, since),
+            _ => self.on_ask_permit(section, &lock, params, since),
+        }
+    }
+
+    /// Asks at this key, which is the lock or its line.
+    fn on_ask_at(
+        &mut self,
+        section: SectionId,
+        name: Arc<str>,
+        params: LockParams,
+        since: Instant,
+    ) {
         if self.stops_at.is_some() {
             let answer = Answer::Refused(Refusal::without_verdicts(Cause::Stopped));
             return self.out.answer(section, answer);

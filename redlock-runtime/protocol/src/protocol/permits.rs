@@ -12,10 +12,17 @@ use crate::{
         token::{line_key, line_of},
         validity::LockParams,
     },
+    time::Instant,
 };
 
 impl Protocol {
-    pub(super) fn on_ask_permit(&mut self, section: SectionId, lock: &str, params: LockParams) {
+    pub(super) fn on_ask_permit(
+        &mut self,
+        section: SectionId,
+        lock: &str,
+        params: LockParams,
+        since: Instant,
+    ) {
         let line = line_key(lock);
         // Not made here: a call that is refused at once must leave nothing behind.
         let key = self.keys.named(&line);
@@ -24,7 +31,7 @@ impl Protocol {
             let refusal = self.refusal_here(&line, params.permits);
             return self.out.answer(section, Answer::Refused(refusal));
         }
-        self.on_ask(section, line, params, self.out.now);
+        self.on_ask_at(section, line, params, since);
     }
 
     /// This process has all slots. The first to end may be free then.

@@ -142,9 +142,9 @@ impl Block {
         })
     }
 
-    /// Hands out none any more.
-    pub const fn use_up(&mut self) {
-        self.next = self.end;
+    /// Hands out none up to this one any more.
+    pub fn pass(&mut self, token: Token) {
+        self.next = self.next.max(token.0.saturating_add(1));
     }
 
     /// Its last token.

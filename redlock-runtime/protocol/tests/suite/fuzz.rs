@@ -10,7 +10,15 @@ use redlock_protocol::*;
 
 use crate::{dice::Dice, world::*};
 
-const KEYS: [&[&str]; 4] = [&["a"], &["b"], &["a", "b"], &[POOL]];
+const KEYS: [&[&str]; 7] = [
+    &["a"],
+    &["b"],
+    &["a", "b"],
+    &["shared a", "b"],
+    &["shared a", "shared b"],
+    &[POOL],
+    &[POOL, "shared b"],
+];
 
 fn number(dice: &mut Dice) -> u64 {
     dice.pick(&[
@@ -47,7 +55,7 @@ struct Fuzz {
     asked: BTreeSet<SectionId>,
     granted: BTreeMap<SectionId, Instant>,
     last_request: RequestId,
-    keys: BTreeMap<SectionId, (&'static [&'static str], Mode)>,
+    keys: BTreeMap<SectionId, Vec<Member>>,
     /// The last token of the turn that each key is in.
     last_token: BTreeMap<String, Token>,
     is_drained: bool,
@@ -277,10 +285,12 @@ impl Fuzz {
                 let keys = self.dice.pick(&KEYS);
                 self.asked.insert(section);
                 let mut params = self.params();
-                if keys.len() > 1 || keys == [POOL] {
-                    params.mode = Mode::Exclusive;
+                let mut members: Vec<Member> = keys.iter().map(|key| member(key)).collect();
+                match &mut members[..] {
+                    [only] if only.permits == 0 => only.mode = params.mode,
+                    _ => params.mode = Mode::Exclusive,
                 }
-                self.keys.insert(section, (keys, params.mode));
+                self.keys.insert(section, members);
                 question(section, keys, params)
             }
             2 | 3 => {
@@ -295,6 +305,17 @@ impl Fuzz {
                 section,
                 note: "1 value".into(),
             },
+            4 if self.dice.one_in(3) => {
+                // Of several keys none is shared later, nor is a permit.
+                if let (Some([only]), true) = (
+                    self.keys.get_mut(&section).map(|members| &mut members[..]),
+                    self.granted.contains_key(&section),
+                ) && only.permits == 0
+                {
+                    only.mode = Mode::Shared;
+                }
+                Event::Share { section }
+            }
             4 => {
                 let length = self.dice.pick(&[LEASE / 4, 2 * LEASE]);
                 let guard_band = params().guard_band;
@@ -424,19 +445,26 @@ impl Fuzz {
                 assert!(deadline >= self.now);
                 // Nodes that lie can begin a block right below the limit.
                 assert!(token.0 >= 1 && token.0 < Token::LARGEST.0 + 256, "{token}");
-                let (keys, mode) = self.keys[&section];
-                for &key in keys.iter().filter(|&&key| key != POOL) {
+                let members = &self.keys[&section];
+                for member in members.iter().filter(|member| member.permits == 0) {
                     // Nodes that lie make tokens fall from turn to turn.
-                    let last = self.last_token.insert(key.into(), token);
-                    assert!(last.is_none_or(|last| last < token), "not {last:?}");
+                    let last = self.last_token.insert(member.key.to_string(), token);
+                    // Another one that shares it may have begun while other keys were missing.
+                    let is_late = members.len() > 1 && member.mode == Mode::Shared;
+                    let rises = last.is_none_or(|last| last < token);
+                    assert!(rises || is_late, "not {last:?}");
                 }
-                let meets = |other: &&SectionId| {
-                    let (others, its_mode) = self.keys[*other];
-                    (mode, its_mode) != (Mode::Shared, Mode::Shared)
-                        && others.iter().any(|it| keys.contains(it))
-                };
-                let others = self.granted.keys().filter(meets);
-                assert!(others.count() <= usize::from(keys == [POOL]), "too many");
+                for member in members {
+                    let meets = |other: &&SectionId| {
+                        let is_it = |other: &Member| {
+                            other.key == member.key
+                                && (other.mode, member.mode) != (Mode::Shared, Mode::Shared)
+                        };
+                        self.keys[*other].iter().any(is_it)
+                    };
+                    let others = self.granted.keys().filter(meets).count();
+                    assert!(others <= usize::from(member.permits > 0), "too many");
+                }
                 self.granted.insert(section, deadline);
             }
             Answer::Refused(refusal) => {

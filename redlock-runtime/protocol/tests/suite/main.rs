@@ -17,6 +17,7 @@ mod fair;
 mod fairness;
 mod fuzz;
 mod hold;
+mod kinds;
 mod loss;
 mod notes;
 mod outage;

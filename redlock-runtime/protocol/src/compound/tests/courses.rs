@@ -54,13 +54,13 @@ enum Move {
 impl World {
     fn new(wants: &[&[usize]], is_in_order: bool, faults: u32) -> Self {
         let caller = |keys: &&[usize]| {
-            let names = keys.iter().map(|&key| NAMES[key].into()).collect();
+            let names = keys.iter().map(|&key| alone(NAMES[key])).collect();
             let params = LockParams {
                 wait: LEASE,
                 ..LockParams::of(LEASE)
             };
             let compound = Compound::new(names, params, is_in_order, at(0));
-            let names = compound.parts.iter().map(|part| &*part.key);
+            let names = compound.parts.iter().map(|part| &*part.lock.key);
             let key = |name| NAMES.iter().position(|one| *one == name).unwrap();
             Caller {
                 keys: names.map(key).collect(),

@@ -112,6 +112,16 @@ fn protocol(
 /// A lock with two permits.
 pub(crate) const POOL: &str = "permits";
 
+/// What a test calls `shared a` is the lock `a`, which is shared.
+pub(crate) fn member(name: &str) -> Member {
+    let shared = name.strip_prefix("shared ");
+    Member {
+        key: shared.unwrap_or(name).into(),
+        permits: 2 * u32::from(name == POOL),
+        mode: shared.map_or(Mode::Exclusive, |_| Mode::Shared),
+    }
+}
+
 /// One key is asked for as such.
 pub(crate) fn question(section: SectionId, keys: &[&str], params: LockParams) -> Event {
     match keys {
@@ -125,7 +135,7 @@ pub(crate) fn question(section: SectionId, keys: &[&str], params: LockParams) ->
         },
         keys => Event::AskAll {
             section,
-            keys: keys.iter().map(|&key| key.into()).collect(),
+            members: keys.iter().map(|key| member(key)).collect(),
             params,
         },
     }

@@ -12,7 +12,7 @@ use redlock_protocol::*;
 
 use self::{client::Client, node::Origin};
 pub(crate) use self::{
-    client::{POOL, Process, question},
+    client::{POOL, Process, member, question},
     crowd::{Crowd, Served, Wish},
     faults::LOSSES,
     node::{Behavior, Node, Refuses},
