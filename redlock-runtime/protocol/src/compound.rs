@@ -288,6 +288,8 @@ impl Compound {
                 let verdicts = Vec::new();
                 self.on_over(Loss::Expired { verdicts });
             }
+            // What was kept by renewals until now may hear of the last of them later.
+            State::Held if self.params.renew.is_none() && !self.is_extending => {}
             State::Held if !(self.is_extending && self.is_asking()) => {
                 self.is_extending = false;
                 self.told = self.deadline();
