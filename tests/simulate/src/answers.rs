@@ -6,7 +6,7 @@ use redlock_protocol::{
 
 use crate::{
     MILLI,
-    callers::{AtStore, Over, Stage, task_of},
+    callers::{AtStore, Over, Stage, Task, task_of},
     checker::{Belief, Rule},
     client::Limit,
     network::Link,
@@ -87,7 +87,7 @@ impl World {
         let until = self.hold_until(client, task);
         let now = Instant::from_nanos(self.clients[client].clock.read(self.now));
         let one = &mut self.clients[client].tasks[task];
-        let (key, section, mode) = (one.key, one.section, one.params.mode);
+        let (key, section) = (one.key, one.section);
         one.stage = Stage::Holding { deadline, until };
         one.owner = self.checker.latest_owner(client, key);
         for (key, owner) in &mut one.others {
@@ -119,15 +119,17 @@ impl World {
             true => self.on_holder_of_all(client, task),
             false => self.on_holder(client, task),
         }
-        let belief = Belief {
-            client,
-            section,
-            mode,
-            is_careless: self.is_careless(client),
-            deadline,
-            since: self.now,
-        };
-        for key in self.keys_of(client, task) {
+        let is_careless = self.is_careless(client);
+        let modes: Vec<_> = self.clients[client].tasks[task].modes().collect();
+        for (key, mode) in modes {
+            let belief = Belief {
+                client,
+                section,
+                mode,
+                is_careless,
+                deadline,
+                since: self.now,
+            };
             self.believe(key, belief);
         }
         self.schedule_step(client, task);
@@ -230,10 +232,10 @@ impl World {
 
     fn released(&mut self, client: usize, task: usize, release: Release, over: Over) {
         let nodes = self.nodes.len();
-        let owner = self.clients[client].tasks[task].owner;
         let majority = nodes / 2 + 1;
         let one = &self.clients[client].tasks[task];
-        let (section, kept) = (one.section, one.kept);
+        let (section, kept, owner) = (one.section, one.kept, one.owner);
+        let owners: Vec<_> = one.keys().filter_map(|(_, owner)| owner).collect();
         let known = self.checker.end_in_truth(client, section);
         if let Some(owner) = owner {
             let (had_it, missing) = known.unwrap_or((0, nodes));
@@ -244,7 +246,7 @@ impl World {
                 }
                 _ => {
                     let may_be =
-                        self.may_be_unknown(client) || self.shares_with_stuck(client, owner);
+                        self.may_be_unknown(client) || self.shares_with_stuck(client, &owners);
                     over == Over::No && may_be
                 }
             };
@@ -261,9 +263,11 @@ impl World {
 
     /// Another section that read beside it has overrun its lease, and so has ended what they had in common,
     /// before any node had replied.
-    fn shares_with_stuck(&self, client: usize, owner: Owner) -> bool {
-        let mut tasks = self.clients[client].tasks.iter();
-        tasks.any(|task| matches!(task.stage, Stage::Stuck) && task.owner == Some(owner))
+    fn shares_with_stuck(&self, client: usize, owners: &[Owner]) -> bool {
+        let tasks = self.clients[client].tasks.iter();
+        let stuck = tasks.filter(|task| matches!(task.stage, Stage::Stuck));
+        let mut theirs = stuck.flat_map(Task::keys).filter_map(|(_, owner)| owner);
+        theirs.any(|owner| owners.contains(&owner))
     }
 
     /// Some node may not have replied to a release.

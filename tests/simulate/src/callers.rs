@@ -32,6 +32,8 @@ pub(crate) struct Task {
     pub(crate) owner: Option<Owner>,
     /// The other keys that it asks for with this one, and their owners.
     pub(crate) others: Vec<(usize, Option<Owner>)>,
+    /// Whether it shares those.
+    pub(crate) modes: [Mode; KEYS],
     /// By the client's clock.
     pub(crate) granted: u64,
     /// The same in true time.
@@ -94,6 +96,7 @@ impl Task {
             turn: 0,
             owner: None,
             others: Vec::new(),
+            modes: [Mode::Exclusive; KEYS],
             asked: 0,
             granted: 0,
             began: 0,
@@ -170,13 +173,7 @@ impl World {
             _ => self.draw_question(client, task),
         };
         let (key, params) = (self.line_of(key), self.on_terms(params));
-        let others = self.draw_others(key);
-        let params = if others.is_empty() {
-            params
-        } else {
-            Self::is_mode_of_all(params)
-        };
-        self.clients[client].tasks[task].others = others;
+        self.draw_others(client, task, key);
         let rounds = self.rounds_for_all(client, task, 1);
         let one = &mut self.clients[client];
         one.sections += 1;
@@ -244,23 +241,22 @@ impl World {
         let now = self.clients[client].clock.read(self.now);
         let is_careless = self.is_careless(client);
         let one = &mut self.clients[client].tasks[task];
-        let key = one.key;
         if now >= deadline.as_nanos() {
             // Not polled any more.
             return self.lose_hold(client, task);
         }
-        let shares = one.params.mode == Mode::Shared;
         match one.read.take() {
             _ if is_careless => {}
-            Some(read) if shares => {
-                if read[key] != self.checker.store[key] {
-                    let what = format!("client {client} reads, and somebody writes");
-                    self.violation(Rule::LostUpdate, what);
-                }
-            }
             Some(read) => {
-                for key in one.keys().map(|(key, _)| key).collect::<Vec<_>>() {
+                for (key, mode) in one.modes().collect::<Vec<_>>() {
                     let stored = self.checker.store[key];
+                    if mode == Mode::Shared {
+                        if read[key] != stored {
+                            let what = format!("client {client} reads, and somebody writes");
+                            self.violation(Rule::LostUpdate, what);
+                        }
+                        continue;
+                    }
                     self.checker.store[key] = stored + 1;
                     if read[key] != stored {
                         let what = format!("client {client} wrote over {}", stored - read[key]);

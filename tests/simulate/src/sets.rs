@@ -2,7 +2,7 @@
 
 use std::{iter, sync::Arc};
 
-use redlock_protocol::{Event, LockParams, Mode, Order, Owner, SectionId, Token};
+use redlock_protocol::{Event, LockParams, Member, Mode, Order, Owner, SectionId, Token};
 
 use crate::{
     callers::Task,
@@ -44,11 +44,26 @@ impl Task {
     pub(crate) fn keys(&self) -> impl Iterator<Item = (usize, Option<Owner>)> {
         iter::once((self.key, self.owner)).chain(self.others.iter().copied())
     }
+
+    /// Its keys, and whether it shares them.
+    pub(crate) fn modes(&self) -> impl Iterator<Item = (usize, Mode)> {
+        let others = self.others.iter().map(|&(key, _)| (key, self.modes[key]));
+        iter::once((self.key, self.params.mode)).chain(others)
+    }
 }
 
 impl World {
     /// The keys beside this one that a caller asks for with it.
-    pub(crate) fn draw_others(&mut self, key: usize) -> Vec<(usize, Option<Owner>)> {
+    pub(crate) fn draw_others(&mut self, client: usize, task: usize, key: usize) {
+        let others = self.drawn_others(key);
+        let one = &mut self.clients[client].tasks[task];
+        for &(key, _) in &others {
+            one.modes[key] = self.plan.mode(&mut self.random);
+        }
+        one.others = others;
+    }
+
+    fn drawn_others(&mut self, key: usize) -> Vec<(usize, Option<Owner>)> {
         let sets = self.plan.habits.sets;
         // Histories without them take the course that they took before there were any.
         let drawn = sets > 0 && self.phase != Phase::Storm && self.random.chance(sets);
@@ -102,14 +117,19 @@ impl World {
         params: LockParams,
     ) -> Event {
         let names = self.names.clone();
-        let keys = self.clients[client].tasks[task].keys();
-        let mut keys: Vec<_> = keys.map(|(key, _)| Arc::clone(&names[key])).collect();
-        for last in 1..keys.len() {
-            keys.swap(last, self.random.index(last + 1));
+        let member = |(key, mode): (usize, Mode)| Member {
+            key: Arc::clone(&names[key]),
+            permits: 0,
+            mode,
+        };
+        let modes = self.clients[client].tasks[task].modes();
+        let mut members: Vec<_> = modes.map(member).collect();
+        for last in 1..members.len() {
+            members.swap(last, self.random.index(last + 1));
         }
         Event::AskAll {
             section,
-            keys,
+            members,
             params,
         }
     }
@@ -124,32 +144,22 @@ impl World {
     /// The token of a section with several keys is above all earlier ones of each.
     pub(crate) fn on_token_of_all(&mut self, client: usize, task: usize, token: Token) {
         let one = &self.clients[client].tasks[task];
-        let (asked, keys) = (
-            one.asked,
-            one.keys().map(|(key, _)| key).collect::<Vec<_>>(),
-        );
+        let (asked, keys) = (one.asked, one.modes().collect::<Vec<_>>());
         let process = (client, self.clients[client].incarnation);
         let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
         let is_reported = keys
             .iter()
-            .any(|&key| self.checker.is_reported(client, key, token));
+            .any(|&(key, _)| self.checker.is_reported(client, key, token));
         if !is_reported {
             let what =
                 format!("client {client} gets {token} for {keys:?}, which no majority reported");
             self.violation(Rule::Token, what);
         }
-        for key in keys {
+        for (key, mode) in keys {
             let place = (process, key);
-            let times = (asked, self.now);
+            let (token, times) = ((token, mode), (asked, self.now));
             let (grant, wrong) = self.checker.on_token_of_all(place, token, times, exclusive);
             self.judge_token(client, key, &grant, wrong);
-        }
-    }
-
-    pub(crate) fn is_mode_of_all(params: LockParams) -> LockParams {
-        LockParams {
-            mode: Mode::Exclusive,
-            ..params
         }
     }
 }

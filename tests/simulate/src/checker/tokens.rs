@@ -30,6 +30,8 @@ pub(crate) struct Grant {
     pub(crate) process: (usize, u32),
     pub(crate) token: Token,
     mode: Mode,
+    /// It is the token of other keys, too.
+    is_of_several: bool,
     pub(crate) at: u64,
     /// When the first request was sent that got its block.
     pub(crate) began: u64,
@@ -123,18 +125,19 @@ impl Checker {
     pub(crate) fn on_token_of_all(
         &mut self,
         (process, key): ((usize, u32), usize),
-        token: Token,
+        (token, mode): (Token, Mode),
         (asked, at): (u64, u64),
         exclusive: bool,
     ) -> (Grant, Option<WrongToken>) {
         let line = &mut self.clients[process.0].lines[key];
         line.handed_out = line.latest.map(|owner| (owner, token));
-        line.votes.retain(|vote| vote.end() > token.0);
+        line.forget_below(token, mode);
         let grants = &mut self.grants[key];
         let grant = Grant {
             process,
             token,
-            mode: Mode::Exclusive,
+            mode,
+            is_of_several: true,
             at,
             began: asked,
             took: at - asked,
@@ -173,13 +176,14 @@ impl Checker {
             _ => true,
         };
         let block = line.block_of(token, nodes);
-        line.votes.retain(|vote| vote.end() > token.0);
+        line.forget_below(token, mode);
         let grants = &mut self.grants[key];
         let (began, won) = block.unwrap_or((at, at));
         let grant = Grant {
             process,
             token,
             mode,
+            is_of_several: false,
             at,
             began,
             took: won - began,
@@ -204,6 +208,10 @@ impl Grants {
         let is_wrong = |other: &&Grant| {
             let same = other.process == grant.process;
             let both_read = (other.mode, grant.mode) == (Mode::Shared, Mode::Shared);
+            // The token of one that has other keys, too, may be theirs, and old when it begins.
+            if both_read && (other.is_of_several || grant.is_of_several) {
+                return false;
+            }
             let came_before = exclusive && !both_read || same || other.at < grant.began;
             other.token == grant.token || came_before && other.token > grant.token
         };
@@ -220,6 +228,13 @@ impl super::Line {
             .iter()
             .filter(|vote| vote.has(token))
             .find_map(|vote| self.won(vote, nodes))
+    }
+
+    /// Who shares the key may have had an earlier token before, and begin later.
+    fn forget_below(&mut self, token: Token, mode: Mode) {
+        if mode == Mode::Exclusive {
+            self.votes.retain(|vote| vote.end() > token.0);
+        }
     }
 
     fn won(&self, vote: &Vote, nodes: usize) -> Option<(u64, u64)> {
