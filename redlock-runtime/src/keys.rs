@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use redlock_protocol::Mode;
+
 /// What is locked, at least one.
 #[derive(Clone, Debug)]
 pub(crate) enum Keys {
@@ -13,22 +15,110 @@ pub(crate) enum Keys {
 #[derive(Clone, Debug)]
 pub(crate) enum Other {
     /// All or none.
-    All(Vec<Arc<str>>),
+    All(All),
     /// One of this number of permits.
     Permit(Arc<str>, u32),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct All {
+    keys: Vec<Arc<str>>,
+    /// Of each key.
+    kinds: Vec<Kind>,
+    /// What is wrong with a member, or with two of them.
+    problem: Option<&'static str>,
+}
+
+/// Beside whom a section has a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) mode: Mode,
+    /// Zero if it is no permit.
+    pub(crate) permits: u32,
 }
 
 impl Keys {
     /// Each of them once. Of one key, too, the rules are those of several: how many there are may be known at
     /// run time only.
-    pub(crate) fn all(keys: impl IntoIterator<Item = Arc<str>>) -> Self {
-        let mut once: Vec<Arc<str>> = Vec::new();
-        for key in keys {
-            if !once.contains(&key) {
-                once.push(key);
+    pub(crate) fn all(
+        members: impl IntoIterator<Item = (Arc<str>, Kind)>,
+        mut problem: Option<&'static str>,
+    ) -> Self {
+        let (mut keys, mut kinds) = (Vec::new(), Vec::<Kind>::new());
+        for (key, kind) in members {
+            let is_same = |(other, its): (&Arc<str>, &Kind)| {
+                *other == key && its.is_permit() == kind.is_permit()
+            };
+            match keys.iter().zip(&kinds).position(is_same) {
+                Some(place) if kinds[place] == kind => {}
+                Some(_) => problem = Some("`lock_all` has a lock twice, of two kinds"),
+                None => {
+                    keys.push(key);
+                    kinds.push(kind);
+                }
             }
         }
-        Self::Other(Other::All(once).into())
+        let all = All {
+            keys,
+            kinds,
+            problem,
+        };
+        Self::Other(Other::All(all).into())
+    }
+
+    fn as_all(&self) -> Option<&All> {
+        match self {
+            Self::Other(other) => match &**other {
+                Other::All(all) => Some(all),
+                Other::Permit(..) => None,
+            },
+            Self::One(_) => None,
+        }
+    }
+
+    /// What is wrong with them, if they are several.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        self.as_all()?.problem
+    }
+
+    /// Empty if they are not several.
+    pub(crate) fn members(&self) -> Vec<redlock_protocol::Member> {
+        let all = self.as_all();
+        let pairs = all
+            .into_iter()
+            .flat_map(|all| all.keys.iter().zip(&all.kinds));
+        let member = |(key, kind): (&Arc<str>, &Kind)| redlock_protocol::Member {
+            key: Arc::clone(key),
+            permits: kind.permits,
+            mode: kind.mode,
+        };
+        pairs.map(member).collect()
+    }
+
+    /// Each key, and in which way; all are shared if `is_shared` says so and they are not several.
+    fn kinds(&self, is_shared: bool) -> impl Iterator<Item = (&Arc<str>, Kind)> {
+        let mode = match is_shared {
+            true => Mode::Shared,
+            false => Mode::Exclusive,
+        };
+        let permits = self.permits().unwrap_or_default();
+        let all = self.as_all();
+        let keys = self.as_slice().iter().enumerate();
+        keys.map(move |(place, key)| {
+            let kind = all.map_or(Kind { mode, permits }, |all| all.kinds[place]);
+            (key, kind)
+        })
+    }
+
+    /// It is to have one of them alone that the others share. If they are not several, `is_shared` says of each whether
+    /// it shares its key.
+    pub(crate) fn upgrade(&self, others: &Self, is_shared: (bool, bool)) -> bool {
+        self.kinds(is_shared.0).any(|(key, kind)| {
+            let is_it = |(other, its): (&Arc<str>, Kind)| {
+                other == key && its.mode == Mode::Shared && !kind.is_permit()
+            };
+            kind.mode == Mode::Exclusive && others.kinds(is_shared.1).any(is_it)
+        })
     }
 
     pub(crate) fn put_before(&mut self, prefix: &str) {
@@ -39,7 +129,7 @@ impl Keys {
         match self {
             Self::One(key) => *key = prefixed(key),
             Self::Other(other) => match Arc::make_mut(other) {
-                Other::All(keys) => *keys = keys.iter().map(prefixed).collect(),
+                Other::All(all) => all.keys = all.keys.iter().map(prefixed).collect(),
                 Other::Permit(key, _) => *key = prefixed(key),
             },
         }
@@ -57,7 +147,7 @@ impl Keys {
         match self {
             Self::One(key) => std::slice::from_ref(key),
             Self::Other(other) => match &**other {
-                Other::All(keys) => keys,
+                Other::All(all) => &all.keys,
                 Other::Permit(key, _) => std::slice::from_ref(key),
             },
         }
@@ -65,17 +155,19 @@ impl Keys {
 
     /// All or none of them.
     pub(crate) fn are_several(&self) -> bool {
-        matches!(self, Self::Other(other) if matches!(**other, Other::All(_)))
+        self.as_all().is_some()
     }
 
     /// Who has the others needs none of these: no key is beside them. One of many permits is none of
     /// fewer.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
-        let is_as_many = self.permits() >= others.permits();
-        let mut keys = self.as_slice().iter();
-        is_as_many
-            && self.are_of_one_kind(others)
-            && keys.all(|key| others.as_slice().contains(key))
+        let mut keys = self.kinds(false);
+        keys.all(|(key, kind)| {
+            let is_it = |(other, its): (&Arc<str>, Kind)| {
+                other == key && kind.is_permit() == its.is_permit() && kind.permits >= its.permits
+            };
+            others.kinds(false).any(is_it)
+        })
     }
 
     pub(crate) fn permits(&self) -> Option<u32> {
@@ -90,11 +182,22 @@ impl Keys {
 
     /// One of them is among these. The permits of a key are another lock than the key.
     pub(crate) fn meet(&self, others: &Self) -> bool {
-        let mut keys = self.as_slice().iter();
-        self.are_of_one_kind(others) && keys.any(|key| others.as_slice().contains(key))
+        self.kinds(false).any(|(key, kind)| {
+            let is_it = |(other, its): (&Arc<str>, Kind)| {
+                other == key && kind.is_permit() == its.is_permit()
+            };
+            others.kinds(false).any(is_it)
+        })
     }
+}
 
-    fn are_of_one_kind(&self, others: &Self) -> bool {
-        self.permits().is_some() == others.permits().is_some()
+impl Kind {
+    pub(crate) const EXCLUSIVE: Self = Self {
+        mode: Mode::Exclusive,
+        permits: 0,
+    };
+
+    const fn is_permit(self) -> bool {
+        self.permits > 0
     }
 }

@@ -191,7 +191,7 @@ pub use self::{
     leader::{Leader, Observation},
     lease::{FencingToken, Lease, Release},
     limitation::Limitation,
-    lock::Lock,
+    lock::{Lock, Member},
     node::Credentials,
     redlock::{Redlock, ShutdownError},
 };

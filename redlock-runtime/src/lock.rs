@@ -6,11 +6,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use redlock_protocol::Mode;
+
 use crate::{
     config::{Options, Renew},
     error::LockError,
     guard::Guard,
-    keys::Keys,
+    keys::{Keys, Kind},
     leader::Observation,
     lease::Lease,
     node_set::Shared,
@@ -553,5 +555,94 @@ impl Lock {
     pub(crate) fn into_section(self) -> Section {
         let named = (self.name, None);
         Section::new(Ok(self.shared), self.keys, self.options, named).with_value(self.value)
+    }
+}
+
+/// A member of [`Redlock::lock_all`](crate::Redlock::lock_all): a key, which is locked exclusively, or a [`Lock`], which
+/// can be [`shared`](Lock::shared) or have [`permits`](Lock::permits). Set all other options on the result:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://kinds"]).build().await?;
+/// let (prices, order) = (redlock.lock("prices"), redlock.lock("order:7"));
+/// let exports = redlock.lock("exports").permits(3);
+/// let all = redlock.lock_all([prices.clone().shared(), order, exports]).renew();
+/// let guard = all.acquire().await?;
+/// assert!(prices.acquire().await.is_err(), "it is read");
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Another holder of the shared key, or of another permit, can have the same token at the same time.
+#[derive(Clone, Debug)]
+pub struct Member {
+    key: Arc<str>,
+    kind: Kind,
+    problem: Option<&'static str>,
+    /// `None` for a key.
+    of: Option<Arc<Shared>>,
+}
+
+impl Member {
+    pub(crate) fn keys_of(members: impl Iterator<Item = Self>, node_set: &Arc<Shared>) -> Keys {
+        let mut problem = None;
+        let members = members.map(|member| {
+            let is_foreign = |of: &Arc<Shared>| !Arc::ptr_eq(of, node_set);
+            if member.of.as_ref().is_some_and(is_foreign) {
+                problem = Some("`lock_all` has a lock of another node set");
+            }
+            problem = problem.or(member.problem);
+            (member.key, member.kind)
+        });
+        let members: Vec<_> = members.collect();
+        Keys::all(members, problem)
+    }
+}
+
+impl<K: AsRef<str>> From<K> for Member {
+    fn from(key: K) -> Self {
+        Self {
+            key: key.as_ref().into(),
+            kind: Kind::EXCLUSIVE,
+            problem: None,
+            of: None,
+        }
+    }
+}
+
+impl From<Lock> for Member {
+    fn from(lock: Lock) -> Self {
+        Self::from(&lock)
+    }
+}
+
+impl From<&Lock> for Member {
+    fn from(lock: &Lock) -> Self {
+        let Options {
+            shared, permits, ..
+        } = lock.options;
+        let of_a_member = Options {
+            shared,
+            permits,
+            ..Options::default()
+        };
+        let has_other = lock.options != of_a_member || lock.name.is_some() || lock.value.is_some();
+        let problem = lock.options.first_problem().map(|problem| problem.fact());
+        let other = (has_other || lock.keys.are_several()).then_some(
+            "a member of `lock_all` has no option but `shared` or `permits`; set the others on what `lock_all` returns",
+        );
+        let mode = match shared {
+            true => Mode::Shared,
+            false => Mode::Exclusive,
+        };
+        let permits = permits.unwrap_or_default();
+        Self {
+            key: lock.keys.text(),
+            kind: Kind { mode, permits },
+            problem: problem.or(other),
+            of: Some(Arc::clone(&lock.shared)),
+        }
     }
 }

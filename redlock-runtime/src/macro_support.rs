@@ -1,7 +1,7 @@
 //! Everything that the expansion of the attribute may name, and nothing else. Not part of the
 //! public interface: it changes with the macro.
 
-use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc};
+use std::{fmt, marker::PhantomData, pin::Pin};
 
 pub use inventory;
 pub use std;
@@ -12,7 +12,12 @@ pub use crate::{
     key::{Key, Value, Values},
     redlock::Redlock,
 };
-use crate::{election, keys::Keys, lease::Lease, section};
+use crate::{
+    election,
+    keys::{Keys, Kind},
+    lease::Lease,
+    section,
+};
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
 /// something else in the body and not at the attribute.
@@ -139,10 +144,11 @@ impl Section {
         info: &'static SectionInfo,
     ) -> Self {
         let mut empty = None;
-        let keys = Keys::all(keys.into_iter().map(|key| {
+        let keys = keys.into_iter().map(|key| {
             empty = empty.or(key.empty);
-            Arc::from(key.text)
-        }));
+            (key.text.into(), Kind::EXCLUSIVE)
+        });
+        let keys = Keys::all(keys, None);
         Self::with(redlock, (keys, empty), options, info)
     }
 

@@ -14,7 +14,7 @@ use crate::{
     inspect::{self, Breaking, Inspection},
     keys::Keys,
     lease::Lease,
-    lock::Lock,
+    lock::{Lock, Member},
     nesting,
     node_set::Shared,
 };
@@ -77,6 +77,7 @@ impl Redlock {
     /// # }
     /// ```
     ///
+    /// - A [`Member`] can be a lock in place of a key, and then be shared or have permits.
     /// - Two calls cannot deadlock, whatever the order of their keys. Duplicates count once.
     /// - If acquisition fails, the error names the taken key. Other errors and [`Lease::key`](crate::Lease::key) name
     ///   all, with `, ` between them.
@@ -95,9 +96,9 @@ impl Redlock {
     pub fn lock_all<I>(&self, keys: I) -> Lock
     where
         I: IntoIterator,
-        I::Item: AsRef<str>,
+        I::Item: Into<Member>,
     {
-        let keys = Keys::all(keys.into_iter().map(|key| key.as_ref().into()));
+        let keys = Member::keys_of(keys.into_iter().map(Into::into), &self.shared);
         Lock::new(Arc::clone(&self.shared), keys, Options::default())
     }
 

@@ -74,7 +74,11 @@ impl Section {
             if let (Keys::One(key), Some(permits)) = (&keys, options.permits) {
                 keys = Keys::Other(Other::Permit(Arc::clone(key), permits).into());
             }
-            let problems = config::problems_of_keys(keys.as_slice());
+            let mut problems = config::problems_of_keys(keys.as_slice());
+            problems.extend(
+                keys.problem()
+                    .map(|fact| ConfigProblem::option("key", fact)),
+            );
             ConfigError::unless_empty(problems).map_err(named(info))?;
             Ok(shared)
         });
@@ -94,20 +98,16 @@ impl Section {
                 around: None,
                 shared,
             };
-            match outer {
-                Some(outer)
-                    if !options.reentrant || !asked.own.keys.are_within(&outer.own.keys) =>
-                {
-                    return Err(LockError::Nested(
-                        asked.report().within(outer.status().name),
-                    ));
+            if let Some(outer) = outer {
+                let status = outer.status();
+                if !options.reentrant || !asked.own.keys.are_within(&outer.own.keys) {
+                    return Err(LockError::Nested(asked.report().within(status.name)));
                 }
-                Some(outer) if outer.status().is_shared() && !options.shared => {
-                    return Err(LockError::Upgrade(
-                        asked.report().within(outer.status().name),
-                    ));
+                let is_shared = (options.shared, status.is_shared());
+                if asked.own.keys.upgrade(&outer.own.keys, is_shared) {
+                    return Err(LockError::Upgrade(asked.report().within(status.name)));
                 }
-                outer => asked.around = outer.map(|outer| Arc::clone(outer.status())),
+                asked.around = Some(Arc::clone(status));
             }
             Ok(asked)
         });

@@ -3,7 +3,7 @@
 
 use std::{thread, time::Duration};
 
-use redlock_runtime::{ConfigProblem, Lock, LockError, ProblemKind, Redlock, redis_lock};
+use redlock_runtime::{ConfigProblem, Lock, LockError, ProblemKind, Redlock, Release, redis_lock};
 
 const KEY: &str = "report";
 
@@ -180,4 +180,44 @@ async fn what_cannot_be_shared_by_its_holder_stays_as_it_is() {
     tokio::time::advance(Duration::from_secs(1)).await;
     let error = ended.downgrade().await.unwrap_err();
     assert!(matches!(error, LockError::Expired(_)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_of_several_kinds_are_had_at_once() {
+    let redlock = redlock("kinds").await;
+    let (prices, order) = (redlock.lock("prices"), redlock.lock("order"));
+    let exports = redlock.lock("exports").permits(2);
+    let members = [prices.clone().shared(), order.clone(), exports.clone()];
+    let all = redlock.lock_all(members).acquire().await.unwrap();
+    let reader = prices.clone().shared().acquire().await.unwrap();
+    let other_permit = exports.acquire().await.unwrap();
+    for taken in [&prices, &order, &exports] {
+        let error = taken.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Contended(_)), "{error}");
+    }
+    let error = redlock.lock_all([&exports, &prices]).acquire().await;
+    assert_eq!(error.unwrap_err().key(), Some("exports"));
+    let token = all.fencing_token().unwrap();
+    assert_eq!(all.release().await, Release::Released);
+    assert!(order.acquire().await.unwrap().fencing_token().unwrap() > token);
+    assert!(exports.acquire().await.unwrap().fencing_token().unwrap() > token);
+    drop((reader, other_permit));
+    let writer = prices.clone().wait(Duration::from_secs(1)).acquire().await;
+    assert!(writer.unwrap().fencing_token().unwrap() > token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_cannot_be_had_together_are_refused() {
+    let redlock = redlock("members").await;
+    let other = self::redlock("other-members").await;
+    let lock = redlock.lock(KEY);
+    for (members, fact) in [
+        ([lock.clone(), lock.clone().shared()], "of two kinds"),
+        ([lock.clone(), other.lock("b")], "another node set"),
+        ([lock.clone(), redlock.lock("b").renew()], "no option but"),
+        ([lock.clone(), redlock.lock("b").permits(0)], "1 to 1024"),
+    ] {
+        let told = problems(redlock.lock_all(members).acquire().await.unwrap_err());
+        assert!(told[0].fact.contains(fact), "{told:?}");
+    }
 }

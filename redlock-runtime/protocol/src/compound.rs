@@ -21,8 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
-    event::Member,
-    message::SectionId,
+    message::{Member, SectionId},
     rules::{
         token::Token,
         validity::{LeaseParams, LockParams, default_renewal},

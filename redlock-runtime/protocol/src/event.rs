@@ -3,21 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    message::{ConnectionId, Facts, Mode, NodeId, Reply, RequestId, SectionId},
+    message::{ConnectionId, Facts, Member, NodeId, Reply, RequestId, SectionId},
     rules::validity::{LeaseParams, LockParams},
     why::Why,
 };
-
-/// One of the locks of a section that has several.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Member {
-    /// The lock.
-    pub key: Arc<str>,
-    /// As in `LockParams`.
-    pub permits: u32,
-    /// Whether the section shares it.
-    pub mode: Mode,
-}
 
 /// One thing that has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]

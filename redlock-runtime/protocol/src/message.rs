@@ -52,6 +52,17 @@ impl Owner {
     }
 }
 
+/// One of the locks of a section that has several.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    /// The lock.
+    pub key: Arc<str>,
+    /// As in `LockParams`.
+    pub permits: u32,
+    /// Whether the section shares it.
+    pub mode: Mode,
+}
+
 /// With whom an owner shares a key. It stays the same for as long as the owner has the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {

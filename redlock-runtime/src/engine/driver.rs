@@ -11,8 +11,8 @@ use std::{
 };
 
 use redlock_protocol::{
-    Action, Answer, Event, Instant, Loss, MOST_SLOTS, NodeId, NodeState, Order, Protocol, Release,
-    SectionId, ShutdownError,
+    Action, Answer, Event, Instant, LockParams, Loss, MOST_SLOTS, NodeId, NodeState, Order,
+    Protocol, Release, SectionId, ShutdownError,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -213,15 +213,25 @@ impl Driver {
                 let (section, keys) = (caller.status.section, caller.status.keys.clone());
                 // Before the event: the protocol may answer at once.
                 self.callers.insert(section, caller);
-                let event = match keys.as_slice() {
-                    [key] => Event::Ask {
+                let members = keys.members();
+                let event = match (&members[..], keys.as_slice()) {
+                    ([], [key]) => Event::Ask {
                         section,
                         key: Arc::clone(key),
                         params,
                     },
-                    keys => Event::AskAll {
+                    ([only], _) => Event::Ask {
                         section,
-                        keys: keys.to_vec(),
+                        key: Arc::clone(&only.key),
+                        params: LockParams {
+                            mode: only.mode,
+                            permits: only.permits,
+                            ..params
+                        },
+                    },
+                    _ => Event::AskAll {
+                        section,
+                        members,
                         params,
                     },
                 };

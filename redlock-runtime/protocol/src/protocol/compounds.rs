@@ -6,8 +6,7 @@ use super::Protocol;
 use crate::{
     action::Answer,
     compound::{Compound, Step, Word},
-    event::Member,
-    message::SectionId,
+    message::{Member, SectionId},
     rules::{token::line_key, validity::LockParams},
 };
 
