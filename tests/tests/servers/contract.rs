@@ -120,6 +120,39 @@ async fn one_attempt_does_not_join_the_line() {
 // ---- the nodes
 
 /// On which all nodes vote, however busy the machine is.
+#[tokio::test]
+async fn locks_of_several_kinds_are_had_at_once() {
+    let (cluster, one, two) = processes().await;
+    let members = |redlock: &Redlock| {
+        let exports = redlock.lock("exports").permits(2);
+        [
+            redlock.lock("prices").shared(),
+            redlock.lock("order"),
+            exports,
+        ]
+    };
+    let all = one.lock_all(members(&one)).expire(LONG);
+    let all = all.acquire().await.unwrap();
+    let token = all.fencing_token().unwrap();
+
+    // Others read the prices and have the other permit; the order is taken, and nobody may write the prices.
+    let [prices, order, exports] = members(&two).map(|lock| lock.expire(LONG));
+    let reader = prices.acquire().await.unwrap();
+    let permit = exports.clone().acquire().await.unwrap();
+    let writer = two.lock("prices").expire(LONG);
+    for taken in [&order, &exports, &writer] {
+        let error = taken.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Contended(_)), "{error}");
+    }
+    drop((reader, permit));
+    assert_eq!(all.release().await, Release::Released);
+    for free in [order, exports, writer] {
+        let next = free.wait(LONG).acquire().await.unwrap();
+        assert!(next.fencing_token().unwrap() > token);
+    }
+    cluster.await_free("prices").await;
+}
+
 async fn processes() -> (Cluster, Redlock, Redlock) {
     let cluster = Cluster::start(3);
     let process = async || {
