@@ -116,10 +116,11 @@ async fn attempt(
         install.await
     };
     let installed = installed.map_err(|error| refused(&error))?;
-    match lock(&installed, &args.key, args.options(wait))
-        .acquire()
-        .await
-    {
+    let mut lock = lock(&installed, &args.key, args.options(wait));
+    if let Some(value) = &args.value {
+        lock = lock.value(value);
+    }
+    match lock.acquire().await {
         Ok(guard) => Ok((installed, guard)),
         Err(LockError::Contended(_)) => {
             let found = match args.quiet {
