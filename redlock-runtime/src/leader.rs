@@ -54,7 +54,7 @@ impl Leader {
 pub struct Observation {
     seen: watch::Receiver<Option<Leader>>,
     /// Of the leader that was returned last.
-    last: Option<FencingToken>,
+    last: Option<Leader>,
     reading: AbortHandle,
 }
 
@@ -74,8 +74,8 @@ impl Observation {
         }
     }
 
-    /// Waits until another leader follows the one that the last call returned, and returns it. The first call returns
-    /// the current leader. Of several leaders between two calls, only the last is returned.
+    /// Waits until another leader follows the one that the last call returned, or that one [changes its
+    /// value](crate::Lease::set_value), and returns the leader. The first call returns the current leader. Of several leaders between two calls, only the last is returned.
     ///
     /// Returns `None` when the node set has ended.
     ///
@@ -84,9 +84,9 @@ impl Observation {
     pub async fn next(&mut self) -> Option<Leader> {
         loop {
             let seen = self.seen.borrow_and_update().clone();
-            if let Some(leader) = seen.filter(|leader| Some(leader.token) != self.last) {
-                self.last = Some(leader.token);
-                return Some(leader);
+            if seen.is_some() && seen != self.last {
+                self.last.clone_from(&seen);
+                return seen;
             }
             self.seen.changed().await.ok()?;
         }

@@ -10,9 +10,17 @@ use std::{
 };
 
 pub use redlock_protocol::Release;
-use redlock_protocol::Verdict;
+use redlock_protocol::{Token, Verdict};
 
-use crate::{asked::Asked, error::LockError, nesting, observe::Course, status::Stopped};
+use crate::{
+    asked::Asked,
+    config::{ConfigError, Options},
+    error::LockError,
+    nesting,
+    observe::Course,
+    script,
+    status::Stopped,
+};
 
 /// A number that grows with every acquisition of a key; see [`Lease::fencing_token`].
 ///
@@ -191,6 +199,39 @@ impl Lease {
     pub async fn extend_to(&self, length: Duration) -> Result<Duration, LockError> {
         let lease = self.asked()?.shared.settings.lease(length)?;
         self.renew(Some(lease)).await
+    }
+
+    /// Shows another text beside the lock from now on; see [`Lock::value`](crate::Lock::value). Use it for what a
+    /// [leader](crate::Redlock::leader) says of itself, such as a new address.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://set-value"]).build().await?;
+    /// let leadership = redlock.leader("scheduler").value("starting").campaign().await?;
+    /// leadership.set_value("10.0.0.7:8080")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It returns at once; the nodes show the text within a round trip. No lease depends on it.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] if the text has more than 256 bytes or the lock is shared. Otherwise as
+    /// [`fencing_token`](Self::fencing_token).
+    pub fn set_value(&self, value: impl AsRef<str>) -> Result<(), LockError> {
+        let FencingToken(token) = self.fencing_token()?;
+        let asked = self.asked()?;
+        let options = Options {
+            shared: asked.status().is_shared(),
+            ..Options::default()
+        };
+        if let Some(problem) = options.problem_of_value(Some(value.as_ref())) {
+            return Err(ConfigError::of(problem.into()).into());
+        }
+        let note = script::note(Token(token), value.as_ref()).into();
+        asked.shared.engine.note(asked.status().section, note);
+        Ok(())
     }
 
     async fn renew(

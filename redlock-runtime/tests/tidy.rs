@@ -40,7 +40,12 @@ const LAYERS: Layers = &[
     ),
     ("nesting", &["asked", "keys", "node_set"]),
     ("blocking", &["config", "engine"]),
-    ("lease", &["asked", "error", "nesting", "observe", "status"]),
+    (
+        "lease",
+        &[
+            "asked", "config", "error", "nesting", "observe", "script", "status",
+        ],
+    ),
     (
         "section",
         &[

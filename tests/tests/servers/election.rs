@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use redlock_runtime::{Leader, Observation, Redlock, Release};
+use redlock_runtime::{Leader, LockError, Observation, Redlock, Release};
 use redlock_tests::{Cluster, Server, Worker};
 
 use crate::common::{await_state, connect, documented_rules, set_user, unhurried};
@@ -158,6 +158,28 @@ async fn an_observer_sees_each_leader_whether_servers_notify_it_or_not() {
             await_state("nobody leads", || leaders.current().is_none()).await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_leader_changes_what_it_says_of_itself() {
+    let cluster = Cluster::start(3);
+    let (_observer, mut leaders) = observe(&cluster, true).await;
+    let builder = unhurried(cluster.urls()).key_prefix("lock:");
+    let candidate = builder.build().await.unwrap();
+    let election = candidate.leader("scheduler").value("starting");
+    let leadership = election.campaign().await.unwrap();
+    assert_eq!(leaders.next().await.unwrap().value(), "starting");
+    leadership.set_value("10.0.0.7:8080").unwrap();
+    let leader = leaders.next().await.unwrap();
+    assert_eq!(leader.value(), "10.0.0.7:8080");
+    assert_eq!(leader.token(), leadership.fencing_token().unwrap());
+
+    let error = leadership.set_value("v".repeat(257)).unwrap_err();
+    assert!(matches!(error, LockError::Config(_)), "{error}");
+    let lease = leadership.lease();
+    leadership.resign().await;
+    let error = lease.set_value("late").unwrap_err();
+    assert!(matches!(error, LockError::Released(_)), "{error}");
 }
 
 #[tokio::test]
