@@ -206,7 +206,7 @@ impl World {
                 self.note_use(Target::Client(number), client.life, used);
             }
             seconds += 1;
-            if seconds % 10 == 0 {
+            if seconds.is_multiple_of(10) {
                 self.measure_servers();
             }
             if self.pace.held > 0 {
