@@ -1,6 +1,6 @@
 //! What the user of a server must be allowed to do: what the page on servers lists, and nothing less.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{cell::Cell, collections::BTreeMap, time::Duration};
 
 use crate::common::{await_state, documented_rules, set_user, unhurried};
 use futures_util::future::join_all;
@@ -200,13 +200,18 @@ impl<'a> User<'a> {
                 guard.release().await;
             }
         }
+        // What it is at the end of the wait: the loss may be noted on the node before the client's own state tells.
+        let last = Cell::new(None);
         await_state("a vote", || {
-            state() == NodeState::Up || is_refused(&state())
+            let state = state();
+            let is_decided = state == NodeState::Up || is_refused(&state);
+            last.set(Some(state));
+            is_decided
         })
         .await;
-        match state() {
-            NodeState::Up => Ok(()),
-            other => Err(other.to_string()),
+        match last.take() {
+            Some(NodeState::Up) => Ok(()),
+            other => Err(other.map_or_else(String::new, |state| state.to_string())),
         }
     }
 
