@@ -13,12 +13,7 @@ pub use redlock_protocol::Release;
 use redlock_protocol::{Token, Verdict};
 
 use crate::{
-    asked::Asked,
-    config::{ConfigError, Options},
-    error::LockError,
-    nesting,
-    observe::Course,
-    script,
+    asked::Asked, config::Options, error::LockError, nesting, observe::Course, script,
     status::Stopped,
 };
 
@@ -226,9 +221,7 @@ impl Lease {
             shared: asked.status().is_shared(),
             ..Options::default()
         };
-        if let Some(problem) = options.problem_of_value(Some(value.as_ref())) {
-            return Err(ConfigError::of(problem.into()).into());
-        }
+        options.check_value(value.as_ref())?;
         let note = script::note(Token(token), value.as_ref()).into();
         asked.shared.engine.note(asked.status().section, note);
         Ok(())

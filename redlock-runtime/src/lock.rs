@@ -6,8 +6,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlock_protocol::Mode;
-
 use crate::{
     config::{Options, Renew},
     error::LockError,
@@ -633,14 +631,12 @@ impl From<&Lock> for Member {
         let other = (has_other || lock.keys.are_several()).then_some(
             "a member of `lock_all` has no option but `shared` or `permits`; set the others on what `lock_all` returns",
         );
-        let mode = match shared {
-            true => Mode::Shared,
-            false => Mode::Exclusive,
-        };
-        let permits = permits.unwrap_or_default();
         Self {
             key: lock.keys.text(),
-            kind: Kind { mode, permits },
+            kind: Kind {
+                mode: lock.options.mode(),
+                permits: permits.unwrap_or_default(),
+            },
             problem: problem.or(other),
             of: Some(Arc::clone(&lock.shared)),
         }

@@ -180,8 +180,8 @@ impl Section {
             .options
             .params(&shared.settings, own.keys.are_several());
         let params = params.map_err(named(wanted.info))?;
-        if let Some(problem) = wanted.options.problem_of_value(wanted.value.as_deref()) {
-            return Err(ConfigError::of(problem.into()).into());
+        if let Some(value) = &wanted.value {
+            wanted.options.check_value(value)?;
         }
         if asked.is_joined() {
             return Ok(Asking::Joins(params.lease));

@@ -434,11 +434,7 @@ impl Compound {
         let missing = parts.filter(|(_, part)| matches!(part.stage, Stage::Idle));
         for (place, part) in missing.take(most) {
             part.stage = Stage::Asked;
-            let params = LockParams {
-                mode: part.lock.mode,
-                permits: part.lock.permits,
-                ..params
-            };
+            let params = params.of_member(&part.lock);
             self.steps.push(Step::Tell(place, Word::Ask(params)));
         }
     }

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::{
+    error::ConfigError,
     options::{LONGEST_MAX_LEASE, LONGEST_VALUE, Options, PERMITS, Renew, SHORTEST_RENEWAL},
     problem::{ConfigProblem, ProblemKind},
 };
@@ -115,16 +116,19 @@ impl Options {
     }
 
     /// What is wrong with a value for those who look at the lock.
-    pub(crate) fn problem_of_value(&self, value: Option<&str>) -> Option<OptionProblem> {
-        let length = value?.len();
-        if self.shared {
+    pub(crate) fn check_value(&self, value: &str) -> Result<(), ConfigError> {
+        let problem = if self.shared {
             let fact = "`value` cannot be combined with `shared`; a lock with several holders has no value";
             let mut problem = OptionProblem::new("value", fact);
             problem.kind = ProblemKind::NotTogether;
-            return Some(problem);
-        }
-        let fact = "`value` is longer than 256 bytes; put an address or an id there, and the data into a store";
-        (length > LONGEST_VALUE).then(|| OptionProblem::new("value", fact))
+            problem
+        } else if value.len() > LONGEST_VALUE {
+            let fact = "`value` is longer than 256 bytes; put an address or an id there, and the data into a store";
+            OptionProblem::new("value", fact)
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError::of(problem.into()))
     }
 
     /// How often a lease of this length is renewed.

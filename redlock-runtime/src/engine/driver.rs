@@ -11,8 +11,8 @@ use std::{
 };
 
 use redlock_protocol::{
-    Action, Answer, Event, Instant, LockParams, Loss, MOST_SLOTS, NodeId, NodeState, Order,
-    Protocol, Release, SectionId, ShutdownError,
+    Action, Answer, Event, Instant, Loss, MOST_SLOTS, NodeId, NodeState, Order, Protocol, Release,
+    SectionId, ShutdownError,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -223,11 +223,7 @@ impl Driver {
                     ([only], _) => Event::Ask {
                         section,
                         key: Arc::clone(&only.key),
-                        params: LockParams {
-                            mode: only.mode,
-                            permits: only.permits,
-                            ..params
-                        },
+                        params: params.of_member(only),
                     },
                     _ => Event::AskAll {
                         section,

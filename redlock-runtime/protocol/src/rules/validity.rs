@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    message::Mode,
+    message::{Member, Mode},
     time::{Instant, counted},
 };
 
@@ -72,6 +72,17 @@ impl LockParams {
         match self.max_hold {
             Some(most) => end.min(acquired.after(most)),
             None => end,
+        }
+    }
+
+    /// What is asked for of one of several locks, where this is asked for of all.
+    #[must_use]
+    pub fn of_member(self, member: &Member) -> Self {
+        let Member { permits, mode, .. } = *member;
+        Self {
+            mode,
+            permits,
+            ..self
         }
     }
 
