@@ -153,7 +153,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["shared", "permits"])]
     pub(crate) fair: bool,
     /// What `redlock inspect` shows beside the lock while the command runs, up to 256 bytes.
-    #[arg(long, conflicts_with = "shared")]
+    #[arg(long)]
     pub(crate) value: Option<String>,
     /// The time between SIGTERM and SIGKILL if the command has to end. SIGTERM comes this long before the end
     /// of the lease, so the command is gone when the lock is. At most a third of the lease. Default: that, up

@@ -57,13 +57,19 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// What is wrong with a lock, before any node is asked.
-pub fn check(builder: &Builder, key: &str, options: Options) -> Result<(), ConfigError> {
+pub fn check(
+    builder: &Builder,
+    key: &str,
+    options: Options,
+    value: Option<&str>,
+) -> Result<(), ConfigError> {
     let settings = builder.clone().into_settings();
     let key = format!("{}{key}", settings.key_prefix).into();
     let mut problems = settings.problems();
     problems.extend(config::problems_of_keys(&[key]));
     ConfigError::unless_empty(problems)?;
-    options.params(&settings, false).map(drop)
+    options.params(&settings, false)?;
+    value.map_or(Ok(()), |value| options.check_value(value))
 }
 
 pub fn lock(redlock: &Redlock, key: &str, options: Options) -> Lock {

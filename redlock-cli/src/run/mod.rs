@@ -78,7 +78,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The wait is for the servers, too.
 async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Guard), Failure> {
     let builder = with_settings(servers.builder(), args);
-    check(&builder, &args.key, args.options(args.wait))
+    let value = args.value.as_deref();
+    check(&builder, &args.key, args.options(args.wait), value)
         .map_err(|error| Failure(output::USAGE, output::in_words(&error)))?;
     let began = Instant::now();
     let mut is_first = true;

@@ -311,6 +311,14 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
             &["--shared", "--at-least", "1s"],
             "`--at-least`: `at_least` cannot be combined with `shared`",
         ),
+        (
+            &["--shared", "--value", "x"],
+            "`--value`: `value` cannot be combined with `shared`",
+        ),
+        (
+            &["--value", &"x".repeat(257)],
+            "`--value`: `value` is longer than 256 bytes",
+        ),
         (&["--permits", "0"], "a lock has 1 to 1024 permits"),
         (
             &["--guard-band", "0s"],
