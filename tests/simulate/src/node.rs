@@ -160,9 +160,7 @@ impl Node {
             Left::Everything => {}
         }
         for index in 0..KEYS {
-            if self.key(index, at).is_none() {
-                self.made[index] = Parts::default();
-            }
+            self.expire(index, at);
             if left == Left::Snapshot {
                 // Its owner may have released it since.
                 self.made[index].mark_orphans(|_| true);
