@@ -420,9 +420,10 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Those ahead may all be gone, or a node be wrong: nobody is kept waiting for longer than this. Scripts say so
-    /// as well.
-    pub(crate) const LONGEST_GRACE: Duration = Duration::from_millis(60);
+    /// Those ahead may all be gone, or a node be wrong: nobody is kept waiting for longer than this. Less than the
+    /// 50 ms for which fair callers may be out of order: who waits for one ahead can be overtaken himself. Scripts say
+    /// so as well.
+    pub(crate) const LONGEST_GRACE: Duration = Duration::from_millis(40);
 
     pub(crate) fn believed(self) -> Self {
         let grace = self.grace.min(Self::LONGEST_GRACE);

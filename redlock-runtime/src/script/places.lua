@@ -48,7 +48,7 @@ end
 if #ahead == 0 and places[holder] then
   grace = places[holder].grace
 end
-grace = math.min(grace, 60)
+grace = math.min(grace, 40)
 
 -- The lock is free: the process may have it, because nobody is ahead or all of them have had their time.
 local function is_next()

@@ -25,7 +25,7 @@ if own and (#slots > #ahead or is_next()) then
     pass()
   end
   keep_place(false, false)
-  local lasts = math.min(math.max(ARGV[10], 1), 60)
+  local lasts = math.min(math.max(ARGV[10], 1), 40)
   redis.pcall('HSET', queue, own, string.format('%.0f', now + lasts))
   redis.pcall('PEXPIRE', queue, 1000)
   return {own, next(places) and 1 or 0}
