@@ -94,6 +94,8 @@ impl Model {
         };
         // A process that died gives up its place by not asking again.
         queue.places.retain(|_, place| place.is_valid(now));
+        let lasts = |until: i64| now < until && until <= now + millis(Ticket::LASTS);
+        queue.promised.retain(|_, until| lasts(*until));
         let process = vote.owner.process();
         // Asking again must not cost the place, and a later call must not inherit it.
         let own = queue.places.get(&process);
@@ -173,12 +175,8 @@ impl Model {
         };
         let mut standing = self.standing(vote, ticket, at);
         let now = whole_millis(at.now);
-        let promised = self.queue(key, at.now).map(|queue| {
-            let lasts = |until: i64| now < until && until <= now + millis(Ticket::LASTS);
-            queue.promised.retain(|_, until| lasts(*until));
-            queue.promised.clone()
-        });
-        let promised = promised.unwrap_or_default();
+        let queue = self.queue(key, at.now);
+        let promised = queue.map_or_else(BTreeMap::new, |queue| queue.promised.clone());
         let (free, first) = self.slots(key, (permits, start), &promised, at.now);
         let is_enough = free.len() > standing.ahead.count as usize;
         if let Some(&slot) = free.first()

@@ -167,8 +167,9 @@ impl Maker {
             Reply::Queued(_) | Reply::Held { .. } | Reply::Full { .. } => {
                 let again = matches!(reply, Reply::Queued(_)) && !self.random.one_in(5);
                 self.put_off = again.then(|| request.clone());
-                let key = key_of(request).unwrap();
-                self.waited_for = Some(Arc::clone(key)).filter(|_| self.random.one_in(2));
+                // Nobody ever has a line.
+                let lock = key_of(request).filter(|_| matches!(request, Request::Acquire { .. }));
+                self.waited_for = lock.filter(|_| self.random.one_in(2)).cloned();
             }
             Reply::Admitted { admission } => self.admission = *admission,
             Reply::Record(record) => {
