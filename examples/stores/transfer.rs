@@ -1,4 +1,4 @@
-//! Transfers between accounts: one lock with two keys, and a PostgreSQL database that refuses a holder
+//! Transfers between accounts: one lock with several keys, and a PostgreSQL database that refuses a holder
 //! who has lost it.
 //!
 //! ```sh
@@ -44,8 +44,13 @@ enum Outcome {
 }
 
 /// Both accounts or none, in whatever order other tellers name them: two transfers in opposite
-/// directions do not wait for each other.
-#[redis_lock(key = ["account:{from}", "account:{to}"], expire = 5s, wait = 30s, lease = lease)]
+/// directions do not wait for each other. Transfers share the bank, which an audit has alone.
+#[redis_lock(
+    key = ["account:{from}", "account:{to}", shared("bank")],
+    expire = 5s,
+    wait = 30s,
+    lease = lease
+)]
 async fn transfer(bank: &mut Client, from: i32, to: i32, cents: i64) -> anyhow::Result<Outcome> {
     let token = lease.fencing_token()?;
     let accounts = [from, to];
@@ -132,7 +137,8 @@ async fn connect() -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// The sum of all accounts, and how many are below zero.
+/// The sum of all accounts, and how many are below zero. No transfer runs meanwhile.
+#[redis_lock(key = "bank", wait = 30s)]
 async fn audit(bank: &Client) -> anyhow::Result<(i64, i64)> {
     let query = "SELECT sum(cents)::bigint, count(*) FILTER (WHERE cents < 0) FROM account";
     let row = bank.query_one(query, &[]).await?;

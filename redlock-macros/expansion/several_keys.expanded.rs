@@ -10,7 +10,7 @@ async fn transfer(
             __redis_lock::std::concat!(
                 __redis_lock::std::module_path!(), "::", "transfer"
             ),
-            "account:{from}-{to.id:05}:{from}:{REGION}, {{shop}}-{to.shop.name()}/{to.lines.0:05}:{SHARD}:{from:?}, file:{path!raw:>width$}{from}",
+            "account:{from}-{to.id:05}:{from}:{REGION}, {{shop}}-{to.shop.name()}/{to.lines.0:05}:{SHARD}:{from:?}, file:{path!raw:>width$}{from}, prices, exports:{from}",
             (__redis_lock::std::file!(), __redis_lock::std::line!()),
             __redis_lock::Options {
                 expire: __redis_lock::std::option::Option::None,
@@ -36,9 +36,7 @@ async fn transfer(
         __redis_lock::Section::of_all(
             __redlock,
             [
-                <__redis_lock::Key as __redis_lock::std::convert::From<
-                    _,
-                >>::from({
+                __redis_lock::ListedKey::exclusive({
                     let __values = __redis_lock::Values::new(":-");
                     let __text = __redis_lock::std::format!(
                         "account:{}-{}:{}:{REGION}", __redis_lock::Values::encoded(&
@@ -50,9 +48,7 @@ async fn transfer(
                     );
                     __redis_lock::Values::key(__values, __text)
                 }),
-                <__redis_lock::Key as __redis_lock::std::convert::From<
-                    _,
-                >>::from({
+                __redis_lock::ListedKey::exclusive({
                     let __values = __redis_lock::Values::new(":/");
                     let __text = __redis_lock::std::format!(
                         "{{shop}}-{}/{}:{SHARD}:{}", __redis_lock::Values::encoded(&
@@ -64,9 +60,7 @@ async fn transfer(
                     );
                     __redis_lock::Values::key(__values, __text)
                 }),
-                <__redis_lock::Key as __redis_lock::std::convert::From<
-                    _,
-                >>::from({
+                __redis_lock::ListedKey::exclusive({
                     let __values = __redis_lock::Values::new(":");
                     let __text = __redis_lock::std::format!(
                         "file:{}{}", __redis_lock::Values::raw(& __values, "path",
@@ -76,6 +70,24 @@ async fn transfer(
                     );
                     __redis_lock::Values::key(__values, __text)
                 }),
+                __redis_lock::ListedKey::shared("prices"),
+                __redis_lock::ListedKey::permits(
+                    {
+                        let __values = __redis_lock::Values::new(":");
+                        let __text = __redis_lock::std::format!(
+                            "exports:{from}", from = __redis_lock::Values::encoded(&
+                            __values, "from", __redis_lock::std::format_args!("{}",
+                            from))
+                        );
+                        __redis_lock::Values::key(__values, __text)
+                    },
+                    const {
+                        __redis_lock::check_permits({
+                            let __value: __redis_lock::std::primitive::u32 = EXPORTS;
+                            __value
+                        })
+                    },
+                ),
             ],
             __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
             &__REDIS_LOCK_SECTION,

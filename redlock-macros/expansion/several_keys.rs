@@ -3,6 +3,8 @@
         "account:{from}-{to.id:05}:{from}:{REGION}",
         "{{shop}}-{to.shop.name()}/{to.lines.0:05}:{SHARD}:{from:?}",
         "file:{path!raw:>width$}{from}",
+        shared("prices"),
+        permits("exports:{from}", EXPORTS),
     ],
     via = redlock
 )]

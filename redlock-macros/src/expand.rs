@@ -8,9 +8,9 @@ use syn::{Expr, ExprClosure, Pat, Result, ReturnType, parse_quote_spanned};
 use crate::args::Args;
 use crate::check;
 use crate::function::{Binding, Function, collect_names, regrouped};
-use crate::key::Template;
+use crate::key::{Kind, Template};
 use crate::mistakes::Mistakes;
-use crate::options::{Declaration, declaration};
+use crate::options::{Declaration, declaration, permits_of_member};
 use crate::tokens::{for_each_name, located_at};
 
 /// Reports mistakes beside the item as it was, so that its callers and completion keep working.
@@ -213,12 +213,11 @@ fn new_section(
     Declaration { info, options, .. }: &Declaration,
 ) -> TokenStream {
     let names = function.variable_names();
-    let keys: Vec<_> = keys.iter().map(|key| key.expand(&names)).collect();
-    let (key, all) = match keys.as_slice() {
-        [key] => (key.clone(), ""),
+    let (key, all) = match keys {
+        [key] if !args.has_several_keys() => (key.expand(&names), ""),
         keys => {
-            let keys = quote_spanned!(mixed()=> [#(<__redis_lock::Key as __redis_lock::std::convert::From<_>>::from(#keys)),*]);
-            (keys, "_all")
+            let members = keys.iter().map(|key| member(key, &names));
+            (quote_spanned!(mixed()=> [#(#members),*]), "_all")
         }
     };
     let Some(via) = &args.via else {
@@ -235,6 +234,19 @@ fn new_section(
             let #redlock = &#via;
             let __redlock: &__redis_lock::Redlock = #redlock;
             __redis_lock::Section::#of(__redlock, #key, #options, #info)
+        }
+    }
+}
+
+/// One of several keys.
+fn member(key: &Template, names: &[String]) -> TokenStream {
+    let text = key.expand(names);
+    match &key.kind {
+        Kind::Exclusive => quote_spanned!(mixed()=> __redis_lock::ListedKey::exclusive(#text)),
+        Kind::Shared => quote_spanned!(mixed()=> __redis_lock::ListedKey::shared(#text)),
+        Kind::Permits(count) => {
+            let count = permits_of_member(count);
+            quote_spanned!(mixed()=> __redis_lock::ListedKey::permits(#text, #count))
         }
     }
 }

@@ -42,7 +42,7 @@ mod tokens;
 ///
 /// | argument | value | without it |
 /// |---|---|---|
-/// | `key = "order:{id}"`, `key = ["a:{x}", "b:{y}"]` | [the key](#the-key), or [several keys](#several-keys): all or none | required |
+/// | `key = "order:{id}"`, `key = ["a:{x}", shared("b")]` | [the key](#the-key), or [several keys](#several-keys): all or none | required |
 /// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed; at most `max_lease` of the builder, 60 s by default | `expire` of the builder, 5 s by default |
 /// | `wait = 2s` | how long to wait for the lock | one attempt |
 /// | `renew` or `renew = 1s` | renews the lease while the body runs; the interval is at least 10 ms, by default a third of `expire` | the body ends with its lease; [without `async`](#functions-that-are-not-async), as `renew` |
@@ -103,14 +103,15 @@ mod tokens;
 /// ```
 /// use redlock_runtime::{LockError, redis_lock};
 ///
-/// #[redis_lock(key = ["account:{from}", "account:{to}"], wait = 2s)]
+/// #[redis_lock(key = ["account:{from}", "account:{to}", shared("rates")], wait = 2s)]
 /// async fn transfer(from: u64, to: u64, amount: u64) -> Result<(), LockError> {
 ///     Ok(())
 /// }
 /// ```
 ///
-/// Up to 16 keys are locked, all or none, without deadlock whatever their order. Duplicates are locked once. Not with
-/// `at_least`, `shared`, `permits` or `fair`. [`Redlock::lock_all`] describes cost and limits.
+/// Up to 16 keys are locked, all or none, without deadlock whatever their order. Duplicates are locked once. In the list,
+/// `shared("a")` shares a key with its other readers, and `permits("a", 3)` takes one of its permits. Not with the
+/// arguments `at_least`, `shared`, `permits` or `fair`. [`Redlock::lock_all`] describes cost and limits.
 ///
 /// # Readers and writers
 ///

@@ -224,6 +224,16 @@ fn permits(given: &Given<u32>) -> Value {
     })
 }
 
+/// Of one among several keys.
+pub(crate) fn permits_of_member(count: &Given<u32>) -> TokenStream {
+    match permits(count) {
+        (Stage::Compilation | Stage::Instance, place, value) => {
+            quote_spanned!(at(place)=> const { __redis_lock::check_permits(#value) })
+        }
+        (.., value) => value,
+    }
+}
+
 fn value<K>(
     given: &Given<K>,
     ty: impl FnOnce(Span) -> TokenStream,

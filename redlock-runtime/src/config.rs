@@ -25,6 +25,7 @@ pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};
 #[cfg(feature = "test-util")]
 pub(crate) use self::options::PERMITS;
+pub(crate) use self::rules::permits_problem;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 pub use self::{

@@ -4,19 +4,21 @@
 use std::{fmt, marker::PhantomData, pin::Pin};
 
 pub use inventory;
+use redlock_protocol::Mode;
 pub use std;
 
+use crate::{
+    config::permits_problem,
+    election,
+    keys::{Keys, Kind},
+    lease::Lease,
+    section,
+};
 pub use crate::{
     config::{Options, Registered, Renew, SectionInfo},
     error::{FromLockError, LockError},
     key::{Key, Value, Values},
     redlock::Redlock,
-};
-use crate::{
-    election,
-    keys::{Keys, Kind},
-    lease::Lease,
-    section,
 };
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
@@ -88,6 +90,37 @@ impl<T> fmt::Debug for Returns<T> {
     }
 }
 
+/// One of several keys.
+#[derive(Debug)]
+pub struct ListedKey {
+    key: Key,
+    kind: Kind,
+    problem: Option<&'static str>,
+}
+
+impl ListedKey {
+    pub fn exclusive(key: impl Into<Key>) -> Self {
+        Self {
+            key: key.into(),
+            kind: Kind::EXCLUSIVE,
+            problem: None,
+        }
+    }
+
+    pub fn shared(key: impl Into<Key>) -> Self {
+        let mut listed = Self::exclusive(key);
+        listed.kind.mode = Mode::Shared;
+        listed
+    }
+
+    pub fn permits(key: impl Into<Key>, count: u32) -> Self {
+        let mut listed = Self::exclusive(key);
+        listed.kind.permits = count;
+        listed.problem = permits_problem(count).map(|problem| problem.fact());
+        listed
+    }
+}
+
 /// The critical section that an annotated function is.
 #[derive(Debug)]
 pub struct Section(section::Section);
@@ -111,7 +144,7 @@ impl Section {
 
     /// `key = [...]`
     pub fn installed_all(
-        keys: impl IntoIterator<Item = Key>,
+        keys: impl IntoIterator<Item = ListedKey>,
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
@@ -121,7 +154,7 @@ impl Section {
     /// Both.
     pub fn of_all(
         redlock: &Redlock,
-        keys: impl IntoIterator<Item = Key>,
+        keys: impl IntoIterator<Item = ListedKey>,
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
@@ -139,16 +172,18 @@ impl Section {
 
     fn all(
         redlock: Option<Redlock>,
-        keys: impl IntoIterator<Item = Key>,
+        keys: impl IntoIterator<Item = ListedKey>,
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
-        let mut empty = None;
-        let keys = keys.into_iter().map(|key| {
-            empty = empty.or(key.empty);
-            (key.text.into(), Kind::EXCLUSIVE)
+        let (mut empty, mut problem) = (None, None);
+        let keys = keys.into_iter().map(|listed| {
+            empty = empty.or(listed.key.empty);
+            problem = problem.or(listed.problem);
+            (listed.key.text.into(), listed.kind)
         });
-        let keys = Keys::all(keys, None);
+        let keys: Vec<_> = keys.collect();
+        let keys = Keys::all(keys, problem);
         Self::with(redlock, (keys, empty), options, info)
     }
 
@@ -212,6 +247,18 @@ pub const fn is_held<T>(outcome: &Result<T, LockError>) -> bool {
 #[must_use]
 pub const fn is_over<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(error) if election::is_over(error))
+}
+
+/// The number of permits of one among several keys, if it is a constant.
+///
+/// # Panics
+/// With what is wrong with it, while compiling.
+#[track_caller]
+pub const fn check_permits(count: u32) -> u32 {
+    match permits_problem(count) {
+        Some(problem) => panic!("{}", problem.fact()),
+        None => count,
+    }
 }
 
 /// Checks, while compiling, durations and permits that are given as constants.

@@ -7,7 +7,7 @@ use syn::{Error, Expr, LitStr, Path, Result, Token};
 
 use crate::duration::{self, Duration};
 use crate::given::Given;
-use crate::key::Template;
+use crate::key::{Kind, Template};
 use crate::mistakes::Mistakes;
 use crate::tokens::{joined, ungrouped};
 
@@ -79,6 +79,15 @@ impl Args {
     /// Whether `name` was given, if only by a name that is similar.
     pub(crate) fn intended(&self, name: &str) -> bool {
         self.given(name).is_some() || self.meant.contains(&name)
+    }
+
+    /// A list, for which other rules hold than for one key.
+    pub(crate) fn has_several_keys(&self) -> bool {
+        match self.keys.as_deref().unwrap_or_default() {
+            [] => false,
+            [key] => !matches!(key.kind, Kind::Exclusive),
+            _ => true,
+        }
     }
 
     /// For a leader, and for a body that cannot be stopped when its lease ends.

@@ -196,6 +196,11 @@ fn several_keys_are_a_list() {
         (r#"key = ["a"]"#, 1),
         (r#"key = ["a:{x}", "b"], renew"#, 2),
         (r#"key = ["a", "b",]"#, 2),
+        (r#"key = [shared("a")]"#, 1),
+        (
+            r#"key = ["a:{x}", shared("b",), permits("c", 3), permits("d", MOST)], renew"#,
+            4,
+        ),
     ] {
         let (args, mistakes) = parse(source);
         assert_eq!(mistakes, [""; 0], "{source}");
@@ -209,6 +214,24 @@ fn several_keys_are_a_list() {
             &["`a` is in the list twice; every key is locked once"],
         ),
         (r#"key = ["a", ""]"#, &["the key is empty"]),
+        (
+            r#"key = shared("a")"#,
+            &[
+                "`shared(..)` is one of several keys; of one key, `shared` is an argument of its own",
+            ],
+        ),
+        (
+            r#"key = ["a", fair("b")]"#,
+            &["a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`"],
+        ),
+        (r#"key = [shared("a", 3)]"#, &["unexpected token"]),
+        (r#"key = [permits("a", 3, 4)]"#, &["unexpected token"]),
+        (
+            r#"key = [permits("a", 0)]"#,
+            &["a lock has 1 to 1024 permits"],
+        ),
+        (r#"key = [permits("a")]"#, &["expected `,`"]),
+        (r#"key = [shared("")]"#, &["the key is empty"]),
     ]);
     let many: Vec<String> = (0..17).map(|key| format!("\"{key}\"")).collect();
     let message = "a lock has at most 16 keys";

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, Lit, LitInt, LitStr, Path, Result, Token, bracketed, token};
+use syn::{Error, Expr, Lit, LitInt, LitStr, Path, Result, Token, bracketed, parenthesized, token};
 
 use super::rest_of_argument;
 use crate::given::Given;
-use crate::key::Template;
+use crate::key::{Kind, Template};
 use crate::tokens::{joined, ungrouped};
 
 fn rest(input: ParseStream) -> Result<TokenStream> {
@@ -60,9 +60,23 @@ pub(super) fn no_value(name: &Ident, input: ParseStream) -> Result<()> {
 /// As in the runtime.
 const MOST_KEYS: usize = 16;
 
+/// Of a key in a list.
+const MODES: [&str; 2] = ["shared", "permits"];
+
 /// One string, or a list of them.
 pub(super) fn keys(input: ParseStream, arguments: &[String]) -> Result<Vec<Template>> {
     if !input.peek(token::Bracket) {
+        let word = input.fork().parse::<Ident>();
+        if let Some(word) = word
+            .ok()
+            .filter(|word| MODES.iter().any(|mode| word == mode))
+        {
+            rest(input)?;
+            let message = format!(
+                "`{word}(..)` is one of several keys; of one key, `{word}` is an argument of its own"
+            );
+            return Err(Error::new(word.span(), message));
+        }
         return Ok(vec![key(input, arguments)?]);
     }
     let list;
@@ -80,7 +94,7 @@ fn list_of_keys(list: ParseStream, place: Span, arguments: &[String]) -> Result<
             list.parse::<LitStr>()?;
             return Err(list.error("expected `,` before this key"));
         }
-        let key = key(list, arguments)?;
+        let key = member(list, arguments)?;
         let text = key.written();
         if keys.iter().any(|other| other.written() == text) {
             let message = format!("`{text}` is in the list twice; every key is locked once");
@@ -99,6 +113,34 @@ fn list_of_keys(list: ParseStream, place: Span, arguments: &[String]) -> Result<
             Err(Error::new(place, message))
         }
     }
+}
+
+/// A key of a list: `"a"`, `shared("a")` or `permits("a", 3)`.
+fn member(list: ParseStream, arguments: &[String]) -> Result<Template> {
+    if !(list.peek(syn::Ident) && list.peek2(token::Paren)) {
+        return key(list, arguments);
+    }
+    let word: Ident = list.parse()?;
+    let content;
+    parenthesized!(content in list);
+    let content: TokenStream = content.parse()?;
+    let [is_shared, is_permit] = MODES.map(|mode| word == mode);
+    if !is_shared && !is_permit {
+        let message = "a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`";
+        return Err(Error::new(word.span(), message));
+    }
+    let parse = |content: ParseStream| {
+        let mut key = key(content, arguments)?;
+        key.kind = if is_permit {
+            content.parse::<Token![,]>()?;
+            Kind::Permits(permits(content, arguments)?)
+        } else {
+            Kind::Shared
+        };
+        content.parse::<Option<Token![,]>>()?;
+        Ok(key)
+    };
+    parse.parse2(content)
 }
 
 fn key(input: ParseStream, arguments: &[String]) -> Result<Template> {

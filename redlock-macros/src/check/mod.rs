@@ -52,10 +52,7 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
     }
     for (name, other) in EXCLUDED {
         let (is_given, other) = match other {
-            SEVERAL_KEYS => {
-                let count = args.keys.as_ref().map_or(0, Vec::len);
-                (count > 1, other.to_owned())
-            }
+            SEVERAL_KEYS => (args.has_several_keys(), other.to_owned()),
             other => (args.given(other).is_some(), format!("`{other}`")),
         };
         if let Some(span) = args.given(name).filter(|_| is_given) {

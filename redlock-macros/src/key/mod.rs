@@ -11,6 +11,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::{LitStr, Result};
 
+use crate::given::Given;
 use crate::mistakes::Mistakes;
 
 pub(crate) use self::placeholder::Placeholder;
@@ -18,6 +19,15 @@ pub(crate) use self::placeholder::Placeholder;
 pub(crate) struct Template {
     literal: LitStr,
     pieces: Vec<Piece>,
+    /// In a list.
+    pub(crate) kind: Kind,
+}
+
+/// Beside whom one of several keys is held.
+pub(crate) enum Kind {
+    Exclusive,
+    Shared,
+    Permits(Given<u32>),
 }
 
 enum Piece {
@@ -62,7 +72,11 @@ impl Template {
             }
             rest = &rest[taken..];
         }
-        mistakes.finish().map(|()| Self { literal, pieces })
+        mistakes.finish().map(|()| Self {
+            literal,
+            pieces,
+            kind: Kind::Exclusive,
+        })
     }
 
     pub(crate) fn span(&self) -> Span {

@@ -65,6 +65,15 @@ impl From<OptionProblem> for ConfigProblem {
     }
 }
 
+/// What is wrong with a number of permits.
+pub(crate) const fn permits_problem(count: u32) -> Option<OptionProblem> {
+    if count < *PERMITS.start() || count > *PERMITS.end() {
+        let fact = "a lock has 1 to 1024 permits";
+        return Some(OptionProblem::new("permits", fact));
+    }
+    None
+}
+
 impl Options {
     /// The first rule that is broken, for the compiler, which knows no settings, and for the builder.
     pub const fn first_problem(&self) -> Option<OptionProblem> {
@@ -108,10 +117,8 @@ impl Options {
             }
         }
         match self.permits {
-            Some(permits) if permits < *PERMITS.start() || permits > *PERMITS.end() => Some(
-                OptionProblem::new("permits", "a lock has 1 to 1024 permits"),
-            ),
-            _ => None,
+            Some(count) => permits_problem(count),
+            None => None,
         }
     }
 

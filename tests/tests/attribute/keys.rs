@@ -217,6 +217,46 @@ async fn named(redlock: &Redlock, name: &str) -> Result<Option<()>, LockError> {
     Ok(Some(()))
 }
 
+const EXPORTS: u32 = 2;
+
+#[redis_lock(
+    key = ["order:{id}", shared("prices"), permits("exports", EXPORTS), permits("slots", slots)],
+    via = redlock,
+    when_held = Ok(false)
+)]
+async fn export(redlock: &Redlock, id: u64, slots: u32) -> Result<bool, LockError> {
+    // Another task: this one would wait for itself.
+    let others = tokio::spawn(what_others_get(redlock.clone(), id));
+    others.await.expect("each kind excludes what it should");
+    Ok(true)
+}
+
+async fn what_others_get(redlock: Redlock, id: u64) {
+    let _reader = redlock.lock("prices").shared().acquire().await.unwrap();
+    redlock.lock("prices").acquire().await.unwrap_err();
+    let order = format!("order:{id}");
+    redlock.lock(&order).acquire().await.unwrap_err();
+    for name in ["exports", "slots"] {
+        let of_two = redlock.lock(name).permits(2);
+        let _second = of_two.acquire().await.unwrap();
+        of_two.acquire().await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn each_key_of_a_list_is_locked_in_its_own_way() {
+    let redlock = install().await;
+    assert!(export(&redlock, 7, 2).await.unwrap());
+    let writer = redlock.lock("prices").acquire().await.unwrap();
+    assert!(!export(&redlock, 7, 2).await.unwrap());
+    let _ = writer.release().await;
+    assert!(export(&redlock, 7, 2).await.unwrap());
+    for slots in [0, 1_025] {
+        let refused = export(&redlock, 7, slots).await.unwrap_err();
+        assert!(matches!(refused, LockError::Config(_)), "{refused}");
+    }
+}
+
 #[tokio::test]
 async fn a_list_of_keys_is_locked_as_one() {
     let redlock = install().await;
