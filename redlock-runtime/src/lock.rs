@@ -350,7 +350,8 @@ impl Lock {
     /// ```
     ///
     /// - The value is a hint. The nodes have it one request after the lock was acquired, and show it only while the
-    ///   lock is this holder's. If that request fails, they have it after the next renewal.
+    ///   lock is this holder's. If that request fails, they have it after the next renewal. [`LockError::Contended`]
+    ///   is without it, so that a refusal costs no further read: ask [`Redlock::inspect`](crate::Redlock::inspect).
     /// - Everyone who may read the nodes can read it: it is no place for secrets.
     /// - Cost: a request to each node in the background when the lock is acquired, and one round trip for each section,
     ///   also within one process, because sections of a [turn](Self#order-of-waiters) have one owner.
