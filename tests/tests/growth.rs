@@ -1,0 +1,183 @@
+//! What grows with the number of locks, callers, processes and nodes, and how fast: bytes, allocations and requests.
+
+#![deny(warnings)]
+
+use std::{alloc::System, time::Duration};
+
+use futures_util::future::join_all;
+use redlock_runtime::{Guard, Redlock};
+use redlock_tests::Cluster;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tokio::{sync::Mutex, task::JoinSet};
+
+#[global_allocator]
+static MEMORY: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// The allocator counts for the whole process.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn start(nodes: usize) -> Cluster {
+    let cluster = Cluster::start(nodes);
+    for server in cluster.iter() {
+        // The harness would keep each of its notices.
+        server.command(&["CONFIG", "SET", "notify-keyspace-events", ""]);
+    }
+    cluster
+}
+
+async fn client(cluster: &Cluster) -> Redlock {
+    let builder = Redlock::builder().nodes(cluster.urls()).assume_fresh(true);
+    let builder = builder.expire(LONG).max_lease(LONG).require_quorum(true);
+    builder.build().await.unwrap()
+}
+
+/// Scripts and reads of keys, on all servers.
+fn requests(cluster: &Cluster) -> u64 {
+    // Each read is announced by the last of these.
+    let names = ["eval", "evalsha", "client|caching"];
+    let of_one = |server: &redlock_tests::Server| {
+        let counts = server.command_counts();
+        names.map(|name| counts.get(name).copied().unwrap_or(0))
+    };
+    cluster.iter().flat_map(of_one).sum()
+}
+
+fn live_bytes(region: &Region<'_, System>) -> isize {
+    let change = region.change();
+    change.bytes_allocated as isize - change.bytes_deallocated as isize
+}
+
+async fn hold(redlock: &Redlock, count: usize) -> Vec<Guard> {
+    let mut guards = Vec::with_capacity(count);
+    for number in 0..count {
+        let lock = redlock.lock(format!("held:{number}"));
+        guards.push(lock.acquire().await.unwrap());
+    }
+    guards
+}
+
+#[tokio::test]
+async fn a_held_lock_has_one_kibibyte_and_leaves_nothing() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let cluster = start(5);
+    let redlock = client(&cluster).await;
+    // Tables keep the room that they once had.
+    join_all(hold(&redlock, 8_000).await.into_iter().map(Guard::release)).await;
+    let region = Region::new(MEMORY);
+    for count in [1_000, 8_000] {
+        let guards = hold(&redlock, count).await;
+        let each = live_bytes(&region) / count as isize;
+        assert!(each <= 1_280, "{each} bytes for each of {count} locks");
+        join_all(guards.into_iter().map(Guard::release)).await;
+        // Tables may have grown.
+        let left = live_bytes(&region) / count as isize;
+        assert!(
+            left <= 100,
+            "{left} bytes are left of each of {count} locks"
+        );
+    }
+}
+
+#[tokio::test]
+async fn tasks_that_wait_have_one_kibibyte_each_and_ask_for_all_together() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    for count in [1_000, 10_000] {
+        let cluster = start(5);
+        let [redlock, other] = [client(&cluster).await, client(&cluster).await];
+        let holder = other.lock("key").acquire().await.unwrap();
+        let (region, before) = (Region::new(MEMORY), requests(&cluster));
+        let mut tasks = JoinSet::new();
+        for _ in 0..count {
+            let lock = redlock.lock("key").wait(LONG);
+            tasks.spawn(async move { lock.hold(async |_| ()).await });
+        }
+        tokio::task::yield_now().await;
+        // The engine takes what it is asked in order.
+        drop(redlock.lock("other").acquire().await);
+        let each = live_bytes(&region) / count;
+        assert!(each <= 1_280, "{each} bytes for each of {count} tasks");
+        let asked = requests(&cluster) - before;
+        assert!(asked <= 60, "{count} tasks have asked {asked} times");
+        drop(holder);
+    }
+}
+
+#[tokio::test]
+async fn sections_of_one_process_on_one_key_share_their_requests() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let cluster = start(5);
+    let redlock = client(&cluster).await;
+    let lock = redlock.lock("key").wait(LONG);
+    for count in [1, 10, 100, 1_000] {
+        let before = requests(&cluster);
+        for done in join_all((0..count).map(|_| lock.clone().hold(async |_| ()))).await {
+            done.unwrap();
+        }
+        let asked = requests(&cluster) - before;
+        // Alone, each would ask ten times.
+        let most = 20 + count;
+        assert!(asked <= most, "{count} sections have asked {asked} times");
+    }
+}
+
+#[tokio::test]
+async fn a_free_lock_costs_two_requests_to_each_node() {
+    const CYCLES: u64 = 100;
+
+    let _alone = ONE_AT_A_TIME.lock().await;
+    for nodes in [1, 3, 5, 7, 9] {
+        let cluster = start(nodes);
+        let redlock = client(&cluster).await;
+        let cycle = async |key: &str| {
+            let guard = redlock.lock(key).acquire().await.unwrap();
+            let _ = guard.release().await;
+        };
+        cycle("first").await;
+        cluster.await_free("first").await;
+        let (region, before) = (Region::new(MEMORY), requests(&cluster));
+        for number in 0..CYCLES {
+            cycle(&format!("key:{number}")).await;
+        }
+        let allocations = region.change().allocations as u64 / CYCLES;
+        cluster.await_free(&format!("key:{}", CYCLES - 1)).await;
+        assert_eq!(requests(&cluster) - before, 2 * CYCLES * nodes as u64);
+        let most = 30 + 8 * nodes as u64;
+        assert!(allocations <= most, "{allocations} on {nodes} nodes");
+    }
+}
+
+#[tokio::test]
+async fn readers_and_processes_on_one_key_cost_what_each_of_them_does() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let cluster = start(3);
+    // Each one that asks for the same at once can be in the way of another one, but not of all of them.
+    for processes in [1, 8, 64] {
+        let clients = join_all((0..processes).map(|_| client(&cluster))).await;
+        let read = async |client: &Redlock| client.lock("read").shared().acquire().await;
+        let before = requests(&cluster);
+        let readers = join_all(clients.iter().map(read)).await;
+        let readers = readers.into_iter().map(|reader| reader.unwrap().release());
+        join_all(readers).await;
+        let each = (requests(&cluster) - before) / processes;
+        assert!(each <= 100, "{each} for each of {processes} readers");
+
+        let work = async |client: &Redlock| {
+            for _ in 0..5 {
+                let lock = client.lock("key").wait(LONG);
+                lock.hold(async |_| tokio::task::yield_now().await)
+                    .await
+                    .unwrap();
+            }
+        };
+        let before = requests(&cluster);
+        join_all(clients.iter().map(work)).await;
+        let each = (requests(&cluster) - before) / (5 * processes);
+        assert!(
+            each <= 40,
+            "{each} for each section of {processes} processes"
+        );
+        println!("{processes}: {each}");
+    }
+}
