@@ -373,24 +373,24 @@ impl Node {
             };
             let mut effect = Effect::Nothing;
             if left.is_multiple_of(2) {
-                effect = self.execute(connection, request, tag, at).1;
+                effect = self.execute((connection, is_blind), request, tag, at).1;
             }
             let answer = "-1".into();
             return (Reply::Garbled { answer }, effect);
         }
-        self.execute(connection, request, tag, at)
+        self.execute((connection, is_blind), request, tag, at)
     }
 
     fn execute(
         &mut self,
-        connection: usize,
+        (connection, is_blind): (usize, bool),
         request: &Request,
         tag: Tag,
         at: u64,
     ) -> (Reply, Effect) {
         let moment = self.moment(at);
         let before = self.model.key(&self.line.0, moment.now);
-        let replied = self.execute_on_key(connection, request, tag, at);
+        let replied = self.execute_on_key((connection, is_blind), request, tag, at);
         if let Request::Watch { key, .. } = request
             && *key == self.line.0
             && self.tells_changes
@@ -408,15 +408,19 @@ impl Node {
 
     fn execute_on_key(
         &mut self,
-        connection: usize,
+        (connection, is_blind): (usize, bool),
         request: &Request,
         tag: Tag,
         at: u64,
     ) -> (Reply, Effect) {
         let moment = self.moment(at);
+        let run = match is_blind {
+            true => Model::run_blind,
+            false => Model::run,
+        };
         let key = key_of(request).filter(|key| **key != self.line.0);
         let Some(index) = key.map(|key| index_of(key)) else {
-            let reply = self.model.run(request, moment);
+            let reply = run(&mut self.model, request, moment);
             if matches!(request, Request::ReportLoss { .. }) {
                 self.noted_at.get_or_insert(at);
             }
@@ -425,7 +429,7 @@ impl Node {
         };
         self.expire(index, at);
         let before = self.parts(index, at);
-        let reply = self.model.run(request, moment);
+        let reply = run(&mut self.model, request, moment);
         let after = self.parts(index, at);
         if matches!(request, Request::Watch { .. })
             && self.tells_changes
