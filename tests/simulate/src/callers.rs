@@ -296,7 +296,8 @@ impl World {
         let task = &mut self.clients[client].tasks[task];
         task.params.mode = Mode::Shared;
         (task.read, task.fenced) = (None, AtStore::ToRead);
-        task.extending.get_or_insert(by);
+        // An extension that is under way ends with the round that makes it a reader.
+        task.extending = Some(by);
         task.has_asked_for_more = true;
         let (key, section) = (task.key, task.section);
         self.checker.share(key, client, section);
