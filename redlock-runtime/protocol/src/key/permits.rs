@@ -392,7 +392,8 @@ impl Key {
                 has_remote_waiter,
             }) => {
                 if !waiter.place.is_free_elsewhere(slot, patience, now) {
-                    return self.pause(waiter, patience, cx);
+                    // Not deaf: a slow node may have made this a long time, and the leader tells of others.
+                    return self.back_off(waiter, cx);
                 }
                 waiter.asks_all = true;
                 self.take_free(slot, waiter, has_remote_waiter, cx);
