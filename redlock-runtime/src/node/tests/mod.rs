@@ -208,21 +208,23 @@ impl Twins {
         let mut pipeline = Pipeline::new();
         let queue = &*queue_of(key);
         pipeline.cmd("TIME").add_command(command);
-        pipeline.cmd("PEXPIRETIME").arg(key);
-        pipeline.cmd("PEXPIRETIME").arg(queue);
+        pipeline.cmd("PTTL").arg(key);
+        pipeline.cmd("PTTL").arg(queue);
         pipeline.cmd("HGETALL").arg(queue);
         let note = &*note_key(key);
-        pipeline.cmd("PEXPIRETIME").arg(note);
+        pipeline.cmd("PTTL").arg(note);
         pipeline.cmd("MGET").arg(key).arg(note);
         pipeline.cmd("TIME");
         let answers = exchange(&mut self.server, &pipeline);
         let [from, answer, key, queue, fields, note, texts, to] = answers.try_into().unwrap();
         let texts: [Option<String>; 2] = redis::from_redis_value(texts).unwrap();
+        // For servers without `PEXPIRETIME`; the time of the last reply is in the same millisecond, if it counts.
+        let at = micros(from.clone()) / 1_000;
         let after = After {
-            expiry: expiry(key),
-            queue_expiry: expiry(queue).flatten(),
+            expiry: expiry(key, at),
+            queue_expiry: expiry(queue, at).flatten(),
             places: places(fields),
-            note_expiry: expiry(note).flatten(),
+            note_expiry: expiry(note, at).flatten(),
             note: match &texts {
                 [Some(owner), Some(kept)] => script::note_of(owner, kept).map(str::to_owned),
                 _ => None,
@@ -373,11 +375,11 @@ fn words(words: &[&str]) -> Cmd {
     command
 }
 
-fn expiry(answer: Value) -> Option<Option<u64>> {
+fn expiry(answer: Value, at: u64) -> Option<Option<u64>> {
     match answer {
         Value::Int(-2) => None,
         Value::Int(-1) => Some(None),
-        Value::Int(expiry) => Some(Some(expiry.unsigned_abs())),
+        Value::Int(left) => Some(Some(at + left.unsigned_abs())),
         answer => panic!("{answer:?} is no expiry"),
     }
 }
