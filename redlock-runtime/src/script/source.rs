@@ -8,85 +8,40 @@ use super::word::{
     words,
 };
 
-/// The script that consists of these files.
-macro_rules! source {
-    ($($file:literal),+) => {
-        LazyLock::new(|| Source::new(concat!($(include_str!($file)),+)))
+/// The scripts, with the files that each consists of.
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $name:ident = $($file:ident)+;)+) => {
+        $(
+            $(#[$doc])*
+            pub(super) static $name: LazyLock<Source> = LazyLock::new(|| {
+                Source::new(concat!($(include_str!(concat!(stringify!($file), ".lua"))),+))
+            });
+        )+
+
+        /// What makes a server know all scripts.
+        pub(crate) fn load_all() -> Vec<Command<'static>> {
+            vec![$(words(["SCRIPT", "LOAD", $name.text])),+]
+        }
     };
 }
 
-pub(super) static ACQUIRE: LazyLock<Source> = source!(
-    "wall_clock.lua",
-    "vote.lua",
-    "acquire.lua",
-    "readers.lua",
-    "held.lua",
-    "voted.lua"
-);
-pub(super) static ACQUIRE_SHARED: LazyLock<Source> = source!(
-    "wall_clock.lua",
-    "vote.lua",
-    "now.lua",
-    "readers.lua",
-    "reader.lua",
-    "acquire_shared.lua",
-    "held.lua",
-    "voted.lua"
-);
-/// Of both modes.
-pub(super) static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
-    "wall_clock.lua",
-    "vote.lua",
-    "now.lua",
-    "readers.lua",
-    "reader.lua",
-    "places.lua",
-    "queue.lua",
-    "held.lua",
-    "voted.lua"
-);
-pub(super) static STAND: LazyLock<Source> = source!("now.lua", "places.lua", "stand.lua");
-pub(super) static EXTEND: LazyLock<Source> =
-    source!("reported.lua", "vote.lua", "extend.lua", "voted.lua");
-pub(super) static EXTEND_SHARED: LazyLock<Source> = source!(
-    "reported.lua",
-    "vote.lua",
-    "now.lua",
-    "readers.lua",
-    "reader.lua",
-    "extend_shared.lua",
-    "voted.lua"
-);
-pub(super) static PUT_BACK: LazyLock<Source> = source!(
-    "reported.lua",
-    "vote.lua",
-    "put_back.lua",
-    "readers.lua",
-    "held.lua",
-    "voted.lua"
-);
-pub(super) static PUT_BACK_SHARED: LazyLock<Source> = source!(
-    "reported.lua",
-    "vote.lua",
-    "now.lua",
-    "readers.lua",
-    "reader.lua",
-    "put_back_shared.lua",
-    "held.lua",
-    "voted.lua"
-);
-pub(super) static RELEASE: LazyLock<Source> = source!("leave.lua", "release.lua");
-pub(super) static RELEASE_SHARED: LazyLock<Source> = source!(
-    "leave.lua",
-    "now.lua",
-    "readers.lua",
-    "reader.lua",
-    "release_shared.lua"
-);
-pub(super) static PROBE: LazyLock<Source> = source!("record.lua", "probe.lua");
-pub(super) static REPORT_LOSS: LazyLock<Source> = source!("record.lua", "report_loss.lua");
-pub(super) static ADMIT: LazyLock<Source> = source!("record.lua", "admit.lua");
-pub(super) static EXTEND_MANY: LazyLock<Source> = source!("extend_many.lua");
+scripts! {
+    ACQUIRE = wall_clock vote acquire readers held voted;
+    ACQUIRE_SHARED = wall_clock vote now readers reader acquire_shared held voted;
+    /// Of both modes.
+    ACQUIRE_IN_ORDER = wall_clock vote now readers reader places queue held voted;
+    STAND = now places stand;
+    EXTEND = reported vote extend voted;
+    EXTEND_SHARED = reported vote now readers reader extend_shared voted;
+    PUT_BACK = reported vote put_back readers held voted;
+    PUT_BACK_SHARED = reported vote now readers reader put_back_shared held voted;
+    RELEASE = leave release;
+    RELEASE_SHARED = leave now readers reader release_shared;
+    PROBE = record probe;
+    REPORT_LOSS = record report_loss;
+    ADMIT = record admit;
+    EXTEND_MANY = extend_many;
+}
 
 /// A script's text, and the digest by which a server that has it knows it.
 pub(super) struct Source {
@@ -101,28 +56,6 @@ impl Source {
             sha: redis::Script::new(text).get_hash().to_owned(),
         }
     }
-}
-
-/// What makes a server know all scripts.
-pub(crate) fn load_all() -> Vec<Command<'static>> {
-    let scripts = [
-        &ACQUIRE,
-        &ACQUIRE_SHARED,
-        &ACQUIRE_IN_ORDER,
-        &STAND,
-        &EXTEND,
-        &EXTEND_SHARED,
-        &PUT_BACK,
-        &PUT_BACK_SHARED,
-        &RELEASE,
-        &RELEASE_SHARED,
-        &PROBE,
-        &REPORT_LOSS,
-        &ADMIT,
-        &EXTEND_MANY,
-    ];
-    let load = |script: &'static LazyLock<Source>| words(["SCRIPT", "LOAD", script.text]);
-    scripts.map(load).into()
 }
 
 /// The number of words in the longest command.
