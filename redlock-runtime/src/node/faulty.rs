@@ -17,7 +17,7 @@ use redlock_protocol::{
 };
 use tokio::time::Sleep;
 
-use super::memory::{Parts, UPTIME, delete_if, moment, parts};
+use super::memory::{UPTIME, moment};
 
 /// The node itself, in the hands of the test.
 #[derive(Debug)]
@@ -119,20 +119,6 @@ impl Faulty {
         state.changed(key);
     }
 
-    pub(super) fn delete_if(
-        &self,
-        key: &Arc<str>,
-        now: Instant,
-        is_it: impl FnOnce(bool, &[Key]) -> bool,
-    ) -> bool {
-        let mut state = self.state();
-        let is_deleted = delete_if(&mut state.model, key, now, is_it);
-        if is_deleted {
-            state.changed(key);
-        }
-        is_deleted
-    }
-
     /// Gives a key to a client of another library, whoever had it.
     pub(crate) fn occupy(&self, key: &Arc<str>, value: &str, ttl: Option<Duration>, now: Instant) {
         let mut state = self.state();
@@ -153,8 +139,13 @@ impl Faulty {
         self.state().model.key(key, now)
     }
 
-    pub(super) fn parts(&self, key: &str, now: Instant) -> Parts {
-        parts(&self.state().model, key, now)
+    pub(super) fn look<T>(&self, look: impl FnOnce(&mut Model) -> T) -> T {
+        look(&mut self.state().model)
+    }
+
+    /// Tells its connection, if that watches the key.
+    pub(super) fn tell_change(&self, key: &Arc<str>) {
+        self.state().changed(key);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

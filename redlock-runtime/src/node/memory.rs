@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, SystemTime},
 };
 
@@ -55,8 +55,7 @@ impl Memory {
     /// Carries out a request. Keys expire by the engine's clock; tokens grow with the wall clock, so
     /// that those of a later store are larger.
     pub(crate) fn run(&self, request: &Request, now: Instant) -> Reply {
-        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut reply = model.run(request, moment(now));
+        let mut reply = self.model().run(request, moment(now));
         if let Reply::Record(record) = &mut reply {
             // Node sets of one process may differ in it, because a store never has to stay out.
             record.max_ttl = None;
@@ -64,37 +63,9 @@ impl Memory {
         reply
     }
 
-    pub(super) fn parts(&self, key: &str, now: Instant) -> Parts {
-        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-        parts(&model, key, now)
+    pub(super) fn model(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    pub(super) fn delete_if(
-        &self,
-        key: &Arc<str>,
-        now: Instant,
-        is_it: impl FnOnce(bool, &[Key]) -> bool,
-    ) -> bool {
-        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-        delete_if(&mut model, key, now, is_it)
-    }
-}
-
-/// Deletes a key, if what stands there is wanted.
-pub(super) fn delete_if(
-    model: &mut Model,
-    key: &Arc<str>,
-    now: Instant,
-    is_it: impl FnOnce(bool, &[Key]) -> bool,
-) -> bool {
-    let Parts {
-        is_shared, parts, ..
-    } = parts(model, key, now);
-    let is_deleted = !parts.is_empty() && is_it(is_shared, &parts);
-    if is_deleted {
-        model.set_key(Arc::clone(key), None);
-    }
-    is_deleted
 }
 
 /// What stands under a key of a store in memory.

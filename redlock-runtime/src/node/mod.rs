@@ -37,7 +37,10 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, Why, model::Key};
+use redlock_protocol::{
+    ConnectionId, Event, Instant, NodeId, Order, Why,
+    model::{Key, Model},
+};
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
@@ -74,12 +77,8 @@ pub(crate) enum Target {
 impl Target {
     /// What stands under a key of a store in memory; nothing of a server.
     pub(crate) fn parts(&self, key: &str, now: Instant) -> Parts {
-        match self {
-            Self::Redis(_) => Parts::default(),
-            Self::Memory(memory) => memory.parts(key, now),
-            #[cfg(feature = "test-util")]
-            Self::Faulty(faulty) => faulty.parts(key, now),
-        }
+        let look = |model: &mut Model| memory::parts(model, key, now);
+        self.in_memory(look).unwrap_or_default()
     }
 
     /// Deletes a key of a store in memory, if what stands there is wanted, by [`Self::parts`].
@@ -89,11 +88,28 @@ impl Target {
         now: Instant,
         is_it: impl FnOnce(bool, &[Key]) -> bool,
     ) -> bool {
+        let delete = |model: &mut Model| {
+            let stands = memory::parts(model, key, now);
+            let is_wanted = !stands.parts.is_empty() && is_it(stands.is_shared, &stands.parts);
+            if is_wanted {
+                model.set_key(Arc::clone(key), None);
+            }
+            is_wanted
+        };
+        let is_deleted = self.in_memory(delete).unwrap_or_default();
+        #[cfg(feature = "test-util")]
+        if let (true, Self::Faulty(faulty)) = (is_deleted, self) {
+            faulty.tell_change(key);
+        }
+        is_deleted
+    }
+
+    fn in_memory<T>(&self, look: impl FnOnce(&mut Model) -> T) -> Option<T> {
         match self {
-            Self::Redis(_) => false,
-            Self::Memory(memory) => memory.delete_if(key, now, is_it),
+            Self::Redis(_) => None,
+            Self::Memory(memory) => Some(look(&mut memory.model())),
             #[cfg(feature = "test-util")]
-            Self::Faulty(faulty) => faulty.delete_if(key, now, is_it),
+            Self::Faulty(faulty) => Some(faulty.look(look)),
         }
     }
 
