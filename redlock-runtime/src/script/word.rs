@@ -56,7 +56,7 @@ pub(crate) fn write(command: &[Word<'_>], tag: &str, out: &mut Vec<u8>) {
     for word in command {
         match *word {
             Word::Text(text) => write_word(text.as_bytes(), out),
-            Word::Number(number) => write_word(decimal(number, &mut [0; 20]), out),
+            Word::Number(number) => write_word(itoa::Buffer::new().format(number).as_bytes(), out),
             Word::Owner(owner) => write_word(&owner_value(owner), out),
             Word::Key(key) => write_key([tag, key, ""], out),
             Word::Queue(key) => write_key([tag, QUEUE, key], out),
@@ -79,31 +79,11 @@ fn write_word(word: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// The formatting of the standard library takes several times as long, and a request has twenty numbers in it.
 fn write_length(kind: u8, length: usize, out: &mut Vec<u8>) {
     out.push(kind);
-    out.extend_from_slice(decimal(length as u64, &mut [0; 20]));
+    out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
     out.extend_from_slice(b"\r\n");
-}
-
-/// The formatting of the standard library takes several times as long, and a request has twenty
-/// numbers in it. Admissions have twenty digits: two at a time take half as long.
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut start = digits.len();
-    let mut put = |digit: u64| {
-        start -= 1;
-        digits[start] = b'0' + digit as u8;
-    };
-    while number >= 10 {
-        let two = number % 100;
-        number /= 100;
-        put(two % 10);
-        put(two / 10);
-        if number == 0 {
-            return &digits[start..];
-        }
-    }
-    put(number);
-    &digits[start..]
 }
 
 /// The first characters of an owner's value that are its process.
