@@ -35,10 +35,7 @@ pub(super) mod source;
 use std::{
     io,
     pin::Pin,
-    sync::{
-        Arc, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -48,6 +45,7 @@ use redis::ConnectionAddr;
 use redlock_protocol::{Facts, Instant, Why, WhyKind};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::watch,
     time::timeout,
 };
 
@@ -112,9 +110,8 @@ impl Discovery {
         };
         let master = self.agree(&mut peers, endpoint, true).await?;
         self.note(&master);
-        let until = Arc::new(Until::new(asked.after(TRUST)));
-        let watch =
-            Arc::clone(self).watch(endpoint.clone(), peers, master.clone(), Arc::clone(&until));
+        let (trusted, until) = watch::channel(asked.after(TRUST));
+        let watch = Arc::clone(self).watch(endpoint.clone(), peers, master.clone(), trusted);
         let watch = AbortOnDrop(tokio::spawn(watch));
         let stream = stream::to(endpoint, &master.address).await;
         let stream = stream.map_err(|why| Why {
@@ -156,12 +153,12 @@ impl Discovery {
         endpoint: Endpoint,
         mut peers: Peers,
         master: Master,
-        until: Arc<Until>,
+        until: watch::Sender<Instant>,
     ) -> Arc<str> {
         let they = self.source.all();
         let mut failure: Why = format!("the {they} were not asked").into();
         loop {
-            let left = || until.get().since(clock::now());
+            let left = || until.borrow().since(clock::now());
             tokio::time::sleep(PAUSE.min(left())).await;
             let left = left();
             if left.is_zero() {
@@ -169,7 +166,7 @@ impl Discovery {
             }
             let asked = clock::now();
             match timeout(left, self.agree(&mut peers, &endpoint, false)).await {
-                Ok(Ok(named)) if named == master => until.prolong(asked.after(TRUST)),
+                Ok(Ok(named)) if named == master => drop(until.send(asked.after(TRUST))),
                 Ok(Ok(other)) if other.name == master.name => {
                     return "it was made the master once more".into();
                 }
@@ -317,27 +314,10 @@ impl Discovery {
     }
 }
 
-/// Until when a server is known to be the master.
-struct Until(AtomicU64);
-
-impl Until {
-    const fn new(until: Instant) -> Self {
-        Self(AtomicU64::new(until.as_nanos()))
-    }
-
-    fn prolong(&self, until: Instant) {
-        self.0.store(until.as_nanos(), Relaxed);
-    }
-
-    fn get(&self) -> Instant {
-        Instant::from_nanos(self.0.load(Relaxed))
-    }
-}
-
 /// A stream to the master that is used only for as long as it is known to be the master.
 struct Guarded {
     stream: Box<dyn Stream>,
-    until: Arc<Until>,
+    until: watch::Receiver<Instant>,
     /// Says why it is not the master any more.
     watch: AbortOnDrop<Arc<str>>,
     end: Option<Arc<str>>,
@@ -353,7 +333,7 @@ impl Guarded {
         }
         let reason = match &self.end {
             Some(reason) => reason,
-            None if clock::now() < self.until.get() => return Ok(()),
+            None if clock::now() < *self.until.borrow() => return Ok(()),
             None => "no majority says any more that it is the master",
         };
         Err(io::Error::other(reason.to_owned()))
