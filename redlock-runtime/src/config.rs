@@ -18,8 +18,8 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::{LockParams, Mode};
 
-pub(crate) use self::discovery_url::split as split_urls;
-pub(crate) use self::duration::parse_duration;
+pub use self::discovery_url::split as split_urls;
+pub use self::duration::parse_duration;
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};

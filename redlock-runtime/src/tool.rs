@@ -8,9 +8,9 @@ pub use redlock_protocol::FORMAT;
 use redlock_protocol::{Instant, Readings, Record, Rejection, Why};
 
 pub use crate::{
-    config::{Options, Renew},
+    config::{Options, Renew, parse_duration, split_urls as urls},
     health::vote,
-    node::ClockReading,
+    node::{ClockReading, of_server as why},
 };
 
 use crate::{
@@ -46,16 +46,6 @@ pub struct Names {
     pub prefix: String,
 }
 
-/// The URLs of a list, as `REDLOCK_NODES` is one: those of Sentinels have commas in them.
-pub fn urls(list: &str) -> Vec<String> {
-    config::split_urls(list)
-}
-
-/// A duration with its unit, as configuration files have it.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    config::parse_duration(text)
-}
-
 /// What is wrong with a lock, before any node is asked.
 pub fn check(
     builder: &Builder,
@@ -75,11 +65,6 @@ pub fn check(
 pub fn lock(redlock: &Redlock, key: &str, options: Options) -> Lock {
     let key = Keys::One(key.into());
     Lock::new(Arc::clone(&redlock.shared), key, options)
-}
-
-/// Why a server is of no use that replies with this error.
-pub fn why(error: &ServerError) -> Why {
-    node::of_server(error)
 }
 
 /// What is wrong, as nodes would say it.

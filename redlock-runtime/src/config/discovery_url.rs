@@ -22,7 +22,7 @@ const LONGEST_TAG: usize = 64;
 const TAG: &str = "redlock";
 
 /// The URLs of a text, with commas between them. The addresses in one have commas between them as well.
-pub(crate) fn split(list: &str) -> Vec<String> {
+pub fn split(list: &str) -> Vec<String> {
     let mut urls: Vec<String> = Vec::new();
     for part in list
         .split(',')

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A whole number of milliseconds. As the attribute reads it, but for numbers without a unit: what counts seconds in one library counts
 /// milliseconds in another.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let is_number = |character: char| character.is_ascii_digit() || character == '.';
     let (number, unit) = text.split_at(text.find(|character| !is_number(character))?);
     let unit: u128 = match unit {

@@ -55,14 +55,14 @@ pub(crate) use self::{
     inquiry::{inquire, read_clocks},
     login::{Login, Provider},
     memory::{Memory, Parts},
-    reason::{of_server, rejection},
+    reason::rejection,
     resp::read as read_reply,
 };
 use self::{
     connection::Connection,
     session::{Refused, Session},
 };
-pub use self::{inquiry::ClockReading, login::Credentials};
+pub use self::{inquiry::ClockReading, login::Credentials, reason::of_server};
 use crate::{clock::Clock, limitation::Limitation, script};
 
 /// Where a node is.

@@ -95,7 +95,7 @@ const fn of_tls(error: &Error) -> WhyKind {
 }
 
 /// Of an error that a server replies.
-pub(crate) fn of_server(error: &ServerError) -> Why {
+pub fn of_server(error: &ServerError) -> Why {
     let detail = error.details().unwrap_or_default();
     let kind = match rejection(error.code(), detail) {
         Rejection::NoPermission | Rejection::NotAuthenticated => WhyKind::Denied,
