@@ -50,6 +50,10 @@ struct Line {
     place: Place,
     /// The slot that was asked for last: the next question begins behind it, in case it got no slot.
     last: u32,
+    /// So many attempts have got no slot since one has.
+    losses: u32,
+    /// The last one ended while the next caller was asking which slot is free.
+    is_lost: bool,
 }
 
 #[derive(Debug)]
@@ -412,9 +416,18 @@ impl Key {
     }
 
     /// A node says that the slot is free.
-    fn take_free(&mut self, slot: u32, waiter: Waiter, is_waited_for: bool, cx: &mut Cx<'_>) {
+    fn take_free(&mut self, slot: u32, mut waiter: Waiter, is_waited_for: bool, cx: &mut Cx<'_>) {
+        let is_outage = self.last_refusal().lacks_quorum();
+        let permits = waiter.params.permits;
+        let is_in_vain = |line: &&mut Line| line.is_lost && (is_outage || line.losses >= permits);
+        // Callers that take turns at asking would ask as often as nodes reply, for as long as this goes on.
+        if let Some(line) = self.line().filter(is_in_vain) {
+            line.is_lost = false;
+            waiter.lost_attempts = waiter.lost_attempts.max(line.losses / permits);
+            return self.pause_after_loss(waiter, cx);
+        }
         let is_busy = self.line().is_none_or(|line| line.busy.contains(&slot));
-        if is_busy || slot >= waiter.params.permits {
+        if is_busy || slot >= permits {
             // The node has lost what this process has there.
             return self.pause_after_loss(waiter, cx);
         }
@@ -471,6 +484,9 @@ impl Key {
             if is_over {
                 return self.refuse(&waiter, cx);
             }
+            if let Some(line) = self.line() {
+                (line.losses, line.is_lost) = (line.losses + 1, true);
+            }
             // Who has met an outage leaves the one at the front to its pause.
             if !is_outage {
                 self.look_by(now.after(LOST_PAUSE));
@@ -518,6 +534,9 @@ impl Key {
     /// The turn in the slot is over.
     pub(crate) fn on_free(&mut self, slot: u32, was_waited_for: bool, cx: &mut Cx<'_>) {
         self.forget(slot);
+        if let Some(line) = self.line() {
+            line.losses = 0;
+        }
         if was_waited_for {
             self.contention().on_turn_end(cx.now());
         }

@@ -528,3 +528,22 @@ fn several_callers_who_meet_an_outage_ask_no_more_often_than_one() {
     let (one, some) = (asked(1), asked(4));
     assert!(some <= 2 * one + 8, "{one} and {some}");
 }
+
+/// The leader says that a slot is free each time, and the other node of two has keys that nobody comes for.
+#[test]
+fn callers_that_take_turns_at_asking_do_not_ask_as_fast_as_nodes_reply() {
+    let mut world = World::new(2);
+    let leader = world.leader(&line_key("k"));
+    for slot in slots(3) {
+        world.occupy(1 - leader, &slot, OTHER, 2 * LEASE);
+    }
+    for section in 0..3 {
+        world
+            .client(0)
+            .ask_permit(section, "k", 3, waiting(2 * LEASE));
+    }
+    world.run_for(LEASE);
+    let asked = world.sends(is_acquire).len();
+    // A thousand in a second without a pause.
+    assert!(asked < 2_000, "{asked}");
+}
