@@ -81,11 +81,12 @@ async fn transfer(
                         );
                         __redis_lock::Values::key(__values, __text)
                     },
-                    const {
-                        __redis_lock::check_permits({
+                    {
+                        const __PERMITS: __redis_lock::std::primitive::u32 = __redis_lock::check_permits({
                             let __value: __redis_lock::std::primitive::u32 = EXPORTS;
                             __value
-                        })
+                        });
+                        __PERMITS
                     },
                 ),
             ],

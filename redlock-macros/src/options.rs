@@ -227,7 +227,15 @@ fn permits(given: &Given<u32>) -> Value {
 /// Of one among several keys.
 pub(crate) fn permits_of_member(count: &Given<u32>) -> TokenStream {
     match permits(count) {
-        (Stage::Compilation | Stage::Instance, place, value) => {
+        // An item, because `cargo check` does not evaluate an inline constant.
+        (Stage::Compilation, place, value) => {
+            let value = quote_spanned!(at(place)=> __redis_lock::check_permits(#value));
+            quote_spanned!(mixed()=> {
+                const __PERMITS: __redis_lock::std::primitive::u32 = #value;
+                __PERMITS
+            })
+        }
+        (Stage::Instance, place, value) => {
             quote_spanned!(at(place)=> const { __redis_lock::check_permits(#value) })
         }
         (.., value) => value,

@@ -51,7 +51,7 @@ impl Keys {
             };
             match keys.iter().zip(&kinds).position(is_same) {
                 Some(place) if kinds[place] == kind => {}
-                Some(_) => problem = Some("`lock_all` has a lock twice, of two kinds"),
+                Some(_) => problem = Some("a key is in the list twice, in two ways"),
                 None => {
                     keys.push(key);
                     kinds.push(kind);

@@ -208,7 +208,12 @@ fn several_keys_are_a_list() {
     }
     assert_mistakes(&[
         ("key = []", &["the list of keys is empty"]),
-        (r#"key = ["a" "b"]"#, &["expected `,` before this key"]),
+        (
+            r#"key = ["a" "b"]"#,
+            &[
+                "expected `,`; a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`",
+            ],
+        ),
         (
             r#"key = ["a", "b", "a"]"#,
             &["`a` is in the list twice; every key is locked once"],
@@ -216,21 +221,33 @@ fn several_keys_are_a_list() {
         (r#"key = ["a", ""]"#, &["the key is empty"]),
         (
             r#"key = shared("a")"#,
-            &[
-                "`shared(..)` is one of several keys; of one key, `shared` is an argument of its own",
-            ],
+            &["`shared(..)` stands in a list; with one key, write `key = \"..\", shared`"],
         ),
         (
             r#"key = ["a", fair("b")]"#,
             &["a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`"],
         ),
-        (r#"key = [shared("a", 3)]"#, &["unexpected token"]),
-        (r#"key = [permits("a", 3, 4)]"#, &["unexpected token"]),
+        (
+            r#"key = [shared("a", 3)]"#,
+            &["a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`"],
+        ),
+        (
+            r#"key = [shared()]"#,
+            &["a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`"],
+        ),
+        (r#"key = [shard("a")]"#, &["did you mean `shared`?"]),
+        (
+            r#"key = [permits("a", 3, 4)]"#,
+            &["a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`"],
+        ),
         (
             r#"key = [permits("a", 0)]"#,
             &["a lock has 1 to 1024 permits"],
         ),
-        (r#"key = [permits("a")]"#, &["expected `,`"]),
+        (
+            r#"key = [permits("a")]"#,
+            &["a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`"],
+        ),
         (r#"key = [shared("")]"#, &["the key is empty"]),
     ]);
     let many: Vec<String> = (0..17).map(|key| format!("\"{key}\"")).collect();
@@ -319,7 +336,7 @@ fn the_key_is_a_string() {
         ("KEY", "\"{KEY}\""),
         ("format!(\"order:{id:>5}\")", "\"order:{id:>5}\""),
     ] {
-        let message = format!("{string}; write `key = {key}`");
+        let message = format!("{string}; write `{key}`");
         assert_eq!(mistakes(&format!("key = {source}")), [message]);
     }
     let computed = ", such as `{id}`; for one that is computed, use \

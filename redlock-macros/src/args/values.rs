@@ -7,9 +7,10 @@ use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Lit, LitInt, LitStr, Path, Result, Token, bracketed, parenthesized, token};
 
-use super::rest_of_argument;
+use super::{ARGUMENTS, rest_of_argument};
 use crate::given::Given;
 use crate::key::{Kind, Template};
+use crate::suggest;
 use crate::tokens::{joined, ungrouped};
 
 fn rest(input: ParseStream) -> Result<TokenStream> {
@@ -63,37 +64,36 @@ const MOST_KEYS: usize = 16;
 /// Of a key in a list.
 const MODES: [&str; 2] = ["shared", "permits"];
 
+fn mode(input: ParseStream) -> Option<&'static str> {
+    let word: Ident = input.fork().parse().ok()?;
+    MODES.into_iter().find(|mode| word == mode)
+}
+
 /// One string, or a list of them.
 pub(super) fn keys(input: ParseStream, arguments: &[String]) -> Result<Vec<Template>> {
+    if let Some(mode) = mode(input).filter(|_| input.peek2(token::Paren)) {
+        let example = ARGUMENTS.iter().find(|(name, ..)| *name == mode);
+        let example = example.map_or(mode, |(_, example, _)| example);
+        return Err(input.error(format!(
+            "`{mode}(..)` stands in a list; with one key, write `key = \"..\", {example}`"
+        )));
+    }
     if !input.peek(token::Bracket) {
-        let word = input.fork().parse::<Ident>();
-        if let Some(word) = word
-            .ok()
-            .filter(|word| MODES.iter().any(|mode| word == mode))
-        {
-            rest(input)?;
-            let message = format!(
-                "`{word}(..)` is one of several keys; of one key, `{word}` is an argument of its own"
-            );
-            return Err(Error::new(word.span(), message));
-        }
         return Ok(vec![key(input, arguments)?]);
     }
     let list;
     let brackets = bracketed!(list in input);
-    list_of_keys(&list, brackets.span.join(), arguments).inspect_err(|_| {
-        // What is left over would be a mistake of its own.
-        let _ = list.parse::<TokenStream>();
-    })
+    list_of_keys(&list, brackets.span.join(), arguments).inspect_err(|_| leave_out(&list))
+}
+
+/// What is left over would be a mistake of its own.
+fn leave_out(rest: ParseStream) {
+    let _ = rest.parse::<TokenStream>();
 }
 
 fn list_of_keys(list: ParseStream, place: Span, arguments: &[String]) -> Result<Vec<Template>> {
     let mut keys: Vec<Template> = Vec::new();
     while !list.is_empty() {
-        if list.peek(LitStr) && list.peek2(LitStr) {
-            list.parse::<LitStr>()?;
-            return Err(list.error("expected `,` before this key"));
-        }
         let key = member(list, arguments)?;
         let text = key.written();
         if keys.iter().any(|other| other.written() == text) {
@@ -101,8 +101,8 @@ fn list_of_keys(list: ParseStream, place: Span, arguments: &[String]) -> Result<
             return Err(Error::new(key.span(), message));
         }
         keys.push(key);
-        if !list.is_empty() {
-            list.parse::<Token![,]>()?;
+        if !list.is_empty() && list.parse::<Token![,]>().is_err() {
+            return Err(list.error(format!("expected `,`; {MEMBER}")));
         }
     }
     match keys.len() {
@@ -115,32 +115,50 @@ fn list_of_keys(list: ParseStream, place: Span, arguments: &[String]) -> Result<
     }
 }
 
-/// A key of a list: `"a"`, `shared("a")` or `permits("a", 3)`.
+const MEMBER: &str = "a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`";
+
 fn member(list: ParseStream, arguments: &[String]) -> Result<Template> {
-    if !(list.peek(syn::Ident) && list.peek2(token::Paren)) {
+    if list.peek(LitStr) {
+        return Template::parse(list.parse()?);
+    }
+    let mode = mode(list);
+    if mode.is_none() && !(list.peek(syn::Ident) && list.peek2(token::Paren)) {
         return key(list, arguments);
     }
     let word: Ident = list.parse()?;
     let content;
     parenthesized!(content in list);
-    let content: TokenStream = content.parse()?;
-    let [is_shared, is_permit] = MODES.map(|mode| word == mode);
-    if !is_shared && !is_permit {
-        let message = "a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`";
+    of_mode(&word, mode, &content, arguments).inspect_err(|_| leave_out(&content))
+}
+
+/// `content` is what `word` has in its parentheses.
+fn of_mode(
+    word: &Ident,
+    mode: Option<&str>,
+    content: ParseStream,
+    arguments: &[String],
+) -> Result<Template> {
+    let wrong = || Err(Error::new(word.span(), MEMBER));
+    if mode.is_none()
+        && let Some(mode) = suggest::closest(&word.to_string(), MODES)
+    {
+        let message = format!("did you mean `{mode}`?");
         return Err(Error::new(word.span(), message));
     }
-    let parse = |content: ParseStream| {
-        let mut key = key(content, arguments)?;
-        key.kind = if is_permit {
-            content.parse::<Token![,]>()?;
-            Kind::Permits(permits(content, arguments)?)
-        } else {
-            Kind::Shared
-        };
+    if mode.is_none() || content.is_empty() {
+        return wrong();
+    }
+    let mut key = key(content, arguments)?;
+    key.kind = Kind::Shared;
+    let more = content.parse::<Option<Token![,]>>()?;
+    if mode == Some("permits") {
+        if more.is_none() || content.is_empty() {
+            return wrong();
+        }
+        key.kind = Kind::Permits(permits(content, arguments)?);
         content.parse::<Option<Token![,]>>()?;
-        Ok(key)
-    };
-    parse.parse2(content)
+    }
+    if content.is_empty() { Ok(key) } else { wrong() }
 }
 
 fn key(input: ParseStream, arguments: &[String]) -> Result<Template> {
@@ -149,7 +167,7 @@ fn key(input: ParseStream, arguments: &[String]) -> Result<Template> {
         return Template::parse(literal);
     }
     let remedy = match in_a_string(&value, arguments) {
-        Some(key) => format!("; write `key = {key}`"),
+        Some(key) => format!("; write `{key}`"),
         None => {
             let name = arguments.iter().find(|name| *name != "self");
             let example = name.map(|name| format!(", such as `{{{name}}}`"));
