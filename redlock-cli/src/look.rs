@@ -94,8 +94,8 @@ pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> Result<u8, Failure>
 
 /// Whether a majority has replied, as an exit code.
 fn replied(found: &Inspection) -> u8 {
-    let nodes = found.nodes();
-    let problems = nodes.iter().filter_map(|node| node.problem());
+    let nodes = &found.nodes;
+    let problems = nodes.iter().filter_map(|node| node.problem.as_ref());
     match 2 * problems.clone().count() < nodes.len() {
         true => 0,
         false => output::unusable(nodes.len(), problems),
@@ -104,52 +104,52 @@ fn replied(found: &Inspection) -> u8 {
 
 fn json_of_lock(found: &Inspection) -> Json {
     let holder = |holder: &redlock_runtime::Holder| {
-        let nodes = holder.nodes().map(|(address, remaining)| {
-            json!({ "address": address, "remaining_ms": remaining.map(millis) })
+        let nodes = holder.nodes.iter().map(|(address, remaining)| {
+            json!({ "address": **address, "remaining_ms": remaining.map(millis) })
         });
         json!({
-            "kind": kind(holder.kind()),
-            "owner": holder.owner(),
-            "value": holder.value(),
-            "permit": holder.permit(),
-            "process": holder.process().map(json_of_process),
+            "kind": kind(holder.kind),
+            "owner": holder.owner,
+            "value": holder.value,
+            "permit": holder.permit,
+            "process": holder.process.as_ref().map(json_of_process),
             "nodes": nodes.collect::<Vec<_>>(),
-            "majority": holder.has_majority(),
+            "majority": holder.has_majority,
             "remaining_ms": holder.remaining().map(millis),
         })
     };
     let waiter = |waiter: &redlock_runtime::RemoteWaiter| {
         json!({
-            "id": waiter.id(),
-            "process": waiter.process().map(json_of_process),
-            "waited_ms": millis(waiter.waited()),
-            "shared": waiter.is_shared(),
+            "id": waiter.id,
+            "process": waiter.process.as_ref().map(json_of_process),
+            "waited_ms": millis(waiter.waited),
+            "shared": waiter.is_shared,
         })
     };
     let node = |node: &redlock_runtime::InspectedNode| {
         json!({
-            "address": node.address(),
-            "problem": node.problem().map(|why| &*why.text),
-            "hides_clients": node.hides_clients().map(|why| &*why.text),
+            "address": *node.address,
+            "problem": node.problem.as_ref().map(|why| &*why.text),
+            "hides_clients": node.hides_clients.as_ref().map(|why| &*why.text),
         })
     };
     json!({
-        "key": found.key(),
+        "key": *found.key,
         "held": found.is_held(),
-        "holders": found.holders().iter().map(holder).collect::<Vec<_>>(),
-        "waiters": found.waiters().iter().map(waiter).collect::<Vec<_>>(),
-        "nodes": found.nodes().iter().map(node).collect::<Vec<_>>(),
+        "holders": found.holders.iter().map(holder).collect::<Vec<_>>(),
+        "waiters": found.waiters.iter().map(waiter).collect::<Vec<_>>(),
+        "nodes": found.nodes.iter().map(node).collect::<Vec<_>>(),
     })
 }
 
 fn json_of_process(process: &ClientProcess) -> Json {
     json!({
-        "id": process.id(),
-        "service": process.service(),
-        "host": process.host(),
-        "pid": process.pid(),
-        "address": process.address(),
-        "connected_seconds": process.connected().map(|time| time.as_secs()),
+        "id": process.id,
+        "service": process.service,
+        "host": process.host,
+        "pid": process.pid,
+        "address": process.address,
+        "connected_seconds": process.connected.map(|time| time.as_secs()),
     })
 }
 
@@ -174,7 +174,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
         output::line(&found);
     }
     let marks = marks.map_err(|failed| {
-        let code = output::unusable(found.nodes().len(), failed.iter());
+        let code = output::unusable(found.nodes.len(), failed.iter());
         let text = "no majority of servers has replied; nothing was deleted";
         let first = failed.first().map_or("", |why| &*why.text);
         Failure::new(code, format_args!("{text}; {first}"))

@@ -341,9 +341,9 @@ impl Lock {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://value"]).build().await?;
     /// let guard = redlock.lock("export").value("10.0.0.7:8080").acquire().await?;
-    /// # while redlock.inspect("export").await.holders()[0].value().is_none() {}
+    /// # while redlock.inspect("export").await.holders[0].value.is_none() {}
     /// let found = redlock.inspect("export").await;
-    /// assert_eq!(found.holders()[0].value(), Some("10.0.0.7:8080"));
+    /// assert_eq!(found.holders[0].value.as_deref(), Some("10.0.0.7:8080"));
     /// # drop(guard);
     /// # Ok(())
     /// # }

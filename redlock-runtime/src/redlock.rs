@@ -171,8 +171,8 @@ impl Redlock {
     /// # let redlock = redlock_runtime::Redlock::builder().nodes(nodes).service("orders").build().await?;
     /// # let guard = redlock.lock("order:7").acquire().await?;
     /// let found = redlock.inspect("order:7").await;
-    /// assert!(found.holders()[0].has_majority());
-    /// assert_eq!(found.holders()[0].process().expect("this one").service(), "orders");
+    /// assert!(found.holders[0].has_majority);
+    /// assert_eq!(found.holders[0].process.as_ref().expect("this one").service, "orders");
     /// // "order:7 is held; 3 of 3 nodes replied
     /// //   orders on web-3, process 4711 (this one), on 3 of 3 nodes, for another 5.5s, owner 67e55044-..."
     /// println!("{found}");

@@ -67,10 +67,10 @@ impl Inspection {
             let this = ClientProcess {
                 connected: known.as_ref().and_then(|known| known.connected),
                 address: known.and_then(|known| known.address),
-                name,
                 is_this: true,
+                ..ClientProcess::of(name)
             };
-            clients.insert(this.name.process.clone(), this);
+            clients.insert(this.id.clone(), this);
         }
         for holder in &mut found.holders {
             let id = holder.owner.get(..PROCESS_LENGTH);
@@ -127,7 +127,7 @@ impl Inspection {
 
 /// Each process once, with the age of its oldest connection.
 fn add_client(clients: &mut Clients, client: ClientProcess) {
-    let id = client.name.process.clone();
+    let id = client.id.clone();
     let known = clients.get(&id).and_then(|known| known.connected);
     let connected = client.connected.max(known);
     clients.insert(
@@ -137,6 +137,27 @@ fn add_client(clients: &mut Clients, client: ClientProcess) {
             ..client
         },
     );
+}
+
+impl ClientProcess {
+    /// One of this name, of which nothing else is known.
+    pub(super) fn of(name: ClientName) -> Self {
+        let ClientName {
+            process: id,
+            service,
+            host,
+            pid,
+        } = name;
+        Self {
+            id,
+            service,
+            host,
+            pid,
+            address: None,
+            connected: None,
+            is_this: false,
+        }
+    }
 }
 
 impl LocalSection {

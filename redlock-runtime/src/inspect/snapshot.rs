@@ -186,10 +186,9 @@ fn clients(reply: Value) -> Result<Vec<ClientProcess>, Why> {
         let name = ClientName::parse(&field(line, "name")?)?;
         let age = field(line, "age").and_then(|seconds| seconds.parse().ok());
         Some(ClientProcess {
-            name,
             address: field(line, "addr"),
             connected: age.map(Duration::from_secs),
-            is_this: false,
+            ..ClientProcess::of(name)
         })
     };
     Ok(list.lines().filter_map(client).collect())

@@ -91,13 +91,7 @@ impl Holder {
 /// "orders on web-3, process 4711, from 10.0.0.5:51234"
 impl fmt::Display for ClientProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} on {}, process {}",
-            self.service(),
-            self.host(),
-            self.pid()
-        )?;
+        write!(f, "{} on {}, process {}", self.service, self.host, self.pid)?;
         match (self.is_this, &self.address) {
             (true, _) => f.write_str(" (this one)"),
             (false, Some(address)) => write!(f, ", from {address}"),

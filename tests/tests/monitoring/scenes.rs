@@ -189,7 +189,7 @@ async fn self_waits(heard: &Heard) {
     let redlock = connect(&cluster).await;
     let guard = redlock.lock("k").acquire().await.unwrap();
     let other = tokio::spawn(redlock.lock("k").wait(NEVER).acquire());
-    while redlock.inspect("k").await.sections().len() < 2 {}
+    while redlock.inspect("k").await.sections.len() < 2 {}
     guard.extend().await.unwrap();
     assert_eq!(count(), 0);
     guard.release().await;
@@ -216,7 +216,7 @@ async fn self_waits(heard: &Heard) {
         // A reader that comes later waits for it.
         let writer = redlock.lock("k").wait(NEVER).acquire();
         let writer = (number == 3).then(|| tokio::spawn(writer));
-        while writer.is_some() && redlock.inspect("k").await.sections().len() < 2 {}
+        while writer.is_some() && redlock.inspect("k").await.sections.len() < 2 {}
         let mut waits = Box::pin(wanted(&redlock).wait(NEVER).acquire());
         assert!((&mut waits).now_or_never().is_none());
         match number {

@@ -43,19 +43,22 @@ async fn those_that_wait_for_a_fair_lock_are_told_in_their_order() {
         waiting.push(tokio::spawn(
             redlock.lock("k").fair().wait(PATIENCE).acquire(),
         ));
-        inspect_until(&holder, "k", |found| found.waiters().len() == count).await;
+        inspect_until(&holder, "k", |found| found.waiters.len() == count).await;
     }
-    let found = inspect_until(&holder, "k", |found| found.waiters().len() == 2).await;
-    let services = found.waiters().iter();
-    let services: Vec<_> = services.map(|it| it.process().unwrap().service()).collect();
+    let found = inspect_until(&holder, "k", |found| found.waiters.len() == 2).await;
+    let services = found.waiters.iter();
+    let services: Vec<_> = services
+        .map(|it| &*it.process.as_ref().unwrap().service)
+        .collect();
     assert_eq!(services, ["first", "second"], "{found}");
-    assert!(found.waiters()[0].waited() >= found.waiters()[1].waited());
-    let [held] = found.holders() else {
+    assert!(found.waiters[0].waited >= found.waiters[1].waited);
+    let [held] = &found.holders[..] else {
         panic!("{found}")
     };
-    assert_eq!(held.process().unwrap().service(), "holder");
-    assert_eq!(Some(held.owner()), cluster[0].get("k").as_deref());
-    assert!(held.process().unwrap().address().is_some(), "{found}");
+    let process = held.process.as_ref().unwrap();
+    assert_eq!(process.service, "holder");
+    assert_eq!(Some(&held.owner), cluster[0].get("k").as_ref());
+    assert!(process.address.is_some(), "{found}");
     guard.release().await;
     for waiting in waiting {
         waiting.await.unwrap().unwrap().release().await;
@@ -81,8 +84,8 @@ async fn the_value_of_a_lock_is_shown_to_all_and_lives_as_long_as_the_lock() {
     let guard = lock.clone().value("10.0.0.7:8080").acquire().await.unwrap();
     let shows = |value: Option<&'static str>| {
         move |found: &Inspection| {
-            let held = found.holders().iter().find(|it| it.has_majority());
-            held.is_some_and(|it| it.value() == value)
+            let held = found.holders.iter().find(|it| it.has_majority);
+            held.is_some_and(|it| it.value.as_deref() == value)
         }
     };
     inspect_until(&other, "k", shows(Some("10.0.0.7:8080"))).await;
@@ -107,12 +110,12 @@ async fn what_others_have_written_is_told_as_theirs() {
     let redlock = node_set(&cluster, "orders").await;
     cluster.occupy("k", "token-of-another-library", MINUTE, 0..2);
     let found = redlock.inspect("k").await;
-    let [holder] = found.holders() else {
+    let [holder] = &found.holders[..] else {
         panic!("{found}")
     };
-    assert_eq!(holder.kind(), HolderKind::Foreign);
-    assert_eq!(holder.owner(), "token-of-another-library");
-    assert!(holder.has_majority() && holder.process().is_none());
+    assert_eq!(holder.kind, HolderKind::Foreign);
+    assert_eq!(holder.owner, "token-of-another-library");
+    assert!(holder.has_majority && holder.process.is_none());
     let text = found.to_string();
     assert!(
         text.contains("a value that this library did not write"),
@@ -133,16 +136,24 @@ async fn what_a_node_does_not_tell_is_said() {
     cluster[1].kill();
 
     let found = redlock.inspect("k").await;
-    let hidden = found.nodes()[0].hides_clients().unwrap();
+    let hidden = found.nodes[0].hides_clients.as_ref().unwrap();
     assert!(hidden.text.contains("client|list"), "{hidden}");
-    assert!(found.nodes()[0].problem().is_none());
+    assert!(found.nodes[0].problem.is_none());
     assert!(
-        found.nodes()[1].problem().unwrap().text.contains("refused"),
+        found.nodes[1]
+            .problem
+            .as_ref()
+            .unwrap()
+            .text
+            .contains("refused"),
         "{found}"
     );
-    assert!(found.nodes()[2].problem().is_none());
+    assert!(found.nodes[2].problem.is_none());
     // Its own process needs no list to be known.
-    assert!(found.holders()[0].process().unwrap().is_this(), "{found}");
+    assert!(
+        found.holders[0].process.as_ref().unwrap().is_this,
+        "{found}"
+    );
     assert!(
         found.to_string().contains("2 of 3 nodes replied"),
         "{found}"
@@ -187,7 +198,7 @@ async fn the_holder_of_a_broken_lock_is_cut_off_and_the_next_one_has_a_larger_to
     }));
     let token = told.await.unwrap();
     inspect_until(&operator, "k", |found| {
-        let mut nodes = found.holders().iter().map(|it| it.nodes().count());
+        let mut nodes = found.holders.iter().map(|it| it.nodes.len());
         nodes.next() == Some(3)
     })
     .await;

@@ -135,7 +135,7 @@ impl<'a> User<'a> {
             guard.extend().await.map_err(text)?;
         }
         let found = two.inspect("k").await;
-        match found.nodes().iter().find_map(|node| node.problem()) {
+        match found.nodes.iter().find_map(|node| node.problem.as_ref()) {
             Some(problem) => return Err(problem.to_string()),
             None => assert!(found.is_held(), "{found}"),
         }
