@@ -55,7 +55,7 @@ async fn unit_unknown(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
-#[redis_lock(key = "order:{id}", wait = forever)]
+#[redis_lock(key = "order:{id}", wait = "none")]
 async fn wait_forever(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

@@ -1,6 +1,6 @@
 //! The arguments in `#[redis_lock(...)]`, one by one; what they mean together is for `check`.
 
-use proc_macro2::{Delimiter, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, LitStr, Path, Result, Token};
@@ -9,13 +9,15 @@ use crate::duration::{self, Duration};
 use crate::given::Given;
 use crate::key::{Kind, Template};
 use crate::mistakes::Mistakes;
-use crate::tokens::{joined, ungrouped};
 
 mod values;
 mod words;
 
 pub(crate) use self::words::ARGUMENTS;
-use self::words::{SEVERAL_KEYS, unknown};
+use self::words::unknown;
+
+const SEVERAL_KEYS: &str = "`key` is given twice; several keys, of which all or none are locked, are a list: \
+                            `key = [\"a\", \"b\"]`";
 
 /// What the user wrote. Without a mistake, `keys` are there.
 #[derive(Default)]
@@ -121,17 +123,16 @@ impl Args {
             input.parse::<Token![-]>()?;
             text = format!("{text}-{}", input.call(Ident::parse_any)?);
         }
-        let Some((known, example, _)) = ARGUMENTS.iter().find(|(known, ..)| *known == text) else {
-            input.parse::<Option<Token![=]>>()?;
-            let value = joined(&rest_of_argument(input)?);
+        let Some((known, example)) = ARGUMENTS.iter().find(|(known, _)| *known == text) else {
+            rest_of_argument(input)?;
             let is_given = |known: &str| self.given(known).is_some();
-            let (mistake, meant) = unknown(&name, &text, &value, &self.arguments, is_given);
+            let (mistake, meant) = unknown(&name, &text, is_given);
             self.meant.extend(meant);
             return Err(mistake);
         };
         if self.given(known).is_some() {
             let message = match *known {
-                "key" => format!("`key` is given twice; {SEVERAL_KEYS}"),
+                "key" => SEVERAL_KEYS.to_owned(),
                 known => format!("`{known}` is given twice"),
             };
             return Err(Error::new(name.span(), message));
@@ -148,11 +149,11 @@ impl Args {
         }
         let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);
         if ends || !is_given {
-            return Err(without_value(&name, example, input));
+            return Err(without_value(&name, example));
         }
         input.parse::<Token![=]>()?;
         if ends_argument(input) {
-            return Err(without_value(&name, example, input));
+            return Err(without_value(&name, example));
         }
         self.parse_value(&name, input)
     }
@@ -189,7 +190,7 @@ impl Args {
             "lease" => self.lease = Some(values::lease_name(input)?),
             "name" => self.name = Some(values::label(input)?),
             "when_held" => self.when_held = Some(values::expression(name, input)?),
-            "on_error" => self.on_error = Some(values::handler(name, input)?),
+            "on_error" => self.on_error = Some(values::expression(name, input)?),
             "via" => self.via = Some(values::expression(name, input)?),
             "crate" => self.krate = Some(values::crate_path(input)?),
             _ => unreachable!("`{name}` is not in ARGUMENTS"),
@@ -199,30 +200,11 @@ impl Args {
 
     /// The mistake at something that is no name. A string is most likely the key.
     fn nameless(&mut self, input: ParseStream) -> Error {
-        if input.peek(Token![,]) {
-            return input.error("remove this `,`");
+        if !input.peek(LitStr) {
+            return input.error("expected the name of an argument, as in `expire = 5s`");
         }
-        let other = "expected the name of an argument, as in `expire = 5s`";
-        let Some(literal) = ungrouped_literal(input) else {
-            return input.error(other);
-        };
-        let text = literal.to_string();
-        let message = if !text.starts_with(['"', 'r']) {
-            other.to_owned()
-        } else if input.peek2(Token![=]) {
-            let name = text.trim_matches('"');
-            let known = ARGUMENTS.iter().find(|(known, ..)| *known == name);
-            self.meant.extend(known.map(|(known, ..)| known));
-            "the name of an argument has no quotes".to_owned()
-        } else if self.given("key").is_some() {
-            format!("`{text}` has no name, and the key is given already")
-        } else {
-            self.given.push(Ident::new("key", literal.span()));
-            let parsed = syn::parse_str::<LitStr>(&text).and_then(Template::parse);
-            let example = parsed.map_or_else(|_| "\"..\"".to_owned(), |_| text);
-            format!("the key is a named argument, as in `key = {example}`")
-        };
-        Error::new(literal.span(), message)
+        self.meant.push("key");
+        input.error("the key is a named argument, as in `key = \"order:{id}\"`")
     }
 }
 
@@ -235,37 +217,8 @@ impl Renew {
     }
 }
 
-fn ungrouped_literal(input: ParseStream) -> Option<Literal> {
-    let tree = input.fork().parse::<TokenTree>().ok()?;
-    match ungrouped(TokenStream::from(tree)).into_iter().next()? {
-        TokenTree::Literal(literal) => Some(literal),
-        _ => None,
-    }
-}
-
-/// The mistakes `expire`, `expire: 5s`, `expire(5s)` and `expire 5s`. The remedy has the user's value.
-fn without_value(name: &Ident, example: &str, input: ParseStream) -> Error {
-    while !ends_argument(input)
-        && let Ok(punct) = input.parse::<Punct>()
-    {
-        if punct.spacing() == Spacing::Alone {
-            break;
-        }
-    }
-    let value = rest_of_argument(input).unwrap_or_default();
-    let value = match value.as_slice() {
-        [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => {
-            group.stream().into_iter().collect()
-        }
-        _ => value,
-    };
-    let message = match joined(&value) {
-        value if value.is_empty() && name == "renew" => "write `renew` alone".to_owned(),
-        value if value.is_empty() || value.contains('=') => {
-            format!("`{name}` needs a value, as in `{example}`")
-        }
-        value => format!("`{name}` takes its value after `=`; write `{name} = {value}`"),
-    };
+fn without_value(name: &Ident, example: &str) -> Error {
+    let message = format!("`{name}` needs a value after `=`, as in `{example}`");
     Error::new(name.span(), message)
 }
 
@@ -278,11 +231,7 @@ fn separator(input: ParseStream) -> Result<()> {
     }
     if input.peek(Token![;]) {
         let wrong: Token![;] = input.parse()?;
-        let message = match input.is_empty() {
-            true => "remove the `;` after the last argument",
-            false => "arguments are separated by `,`; write it in place of `;`",
-        };
-        return Err(Error::new(wrong.span, message));
+        return Err(Error::new(wrong.span, "arguments are separated by `,`"));
     }
     let next: TokenTree = input.fork().parse()?;
     if !starts_argument(input) {

@@ -2,8 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use quote::ToTokens;
+use proc_macro2::{Ident, Span, TokenStream};
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Lit, LitInt, LitStr, Path, Result, Token, bracketed, parenthesized, token};
 
@@ -11,7 +10,7 @@ use super::{ARGUMENTS, rest_of_argument};
 use crate::given::Given;
 use crate::key::{Kind, Template};
 use crate::suggest;
-use crate::tokens::{joined, ungrouped};
+use crate::tokens::ungrouped;
 
 fn rest(input: ParseStream) -> Result<TokenStream> {
     Ok(rest_of_argument(input)?.into_iter().collect())
@@ -49,12 +48,11 @@ pub(super) fn no_value(name: &Ident, input: ParseStream) -> Result<()> {
         return Ok(());
     }
     let value = rest_of_argument(input)?;
-    let message = match joined(&value).trim_start_matches(['=', ' ']) {
-        "" if value.is_empty() => return Ok(()),
-        "false" | "(false)" => format!("`{name}` takes no value; leave it out for `false`"),
-        _ => format!("`{name}` takes no value; write `{name}`"),
-    };
+    if value.is_empty() {
+        return Ok(());
+    }
     let value: TokenStream = value.into_iter().collect();
+    let message = format!("`{name}` takes no value; write `{name}`, or leave it out");
     Err(Error::new_spanned(value, message))
 }
 
@@ -73,13 +71,13 @@ fn mode(input: ParseStream) -> Option<&'static str> {
 pub(super) fn keys(input: ParseStream, arguments: &[String]) -> Result<Vec<Template>> {
     if let Some(mode) = mode(input).filter(|_| input.peek2(token::Paren)) {
         let example = ARGUMENTS.iter().find(|(name, ..)| *name == mode);
-        let example = example.map_or(mode, |(_, example, _)| example);
+        let example = example.map_or(mode, |(_, example)| example);
         return Err(input.error(format!(
             "`{mode}(..)` stands in a list; with one key, write `key = \"..\", {example}`"
         )));
     }
     if !input.peek(token::Bracket) {
-        return Ok(vec![key(input, arguments)?]);
+        return Ok(vec![key(input)?]);
     }
     let list;
     let brackets = bracketed!(list in input);
@@ -123,7 +121,7 @@ fn member(list: ParseStream, arguments: &[String]) -> Result<Template> {
     }
     let mode = mode(list);
     if mode.is_none() && !(list.peek(syn::Ident) && list.peek2(token::Paren)) {
-        return key(list, arguments);
+        return key(list);
     }
     let word: Ident = list.parse()?;
     let content;
@@ -148,7 +146,7 @@ fn of_mode(
     if mode.is_none() || content.is_empty() {
         return wrong();
     }
-    let mut key = key(content, arguments)?;
+    let mut key = key(content)?;
     key.kind = Kind::Shared;
     let more = content.parse::<Option<Token![,]>>()?;
     if mode == Some("permits") {
@@ -161,69 +159,14 @@ fn of_mode(
     if content.is_empty() { Ok(key) } else { wrong() }
 }
 
-fn key(input: ParseStream, arguments: &[String]) -> Result<Template> {
+fn key(input: ParseStream) -> Result<Template> {
     let value = rest(input)?;
     if let Ok(Lit::Str(literal)) = syn::parse2::<Lit>(value.clone()) {
         return Template::parse(literal);
     }
-    let remedy = match in_a_string(&value, arguments) {
-        Some(key) => format!("; write `{key}`"),
-        None => {
-            let name = arguments.iter().find(|name| *name != "self");
-            let example = name.map(|name| format!(", such as `{{{name}}}`"));
-            example.unwrap_or_default()
-                + "; for one that is computed, use `redlock.lock(key).hold(..)` instead of the attribute"
-        }
-    };
-    let message = format!("the key is one string literal, with arguments in braces{remedy}");
+    let message = "the key is one string literal, with arguments in braces, such as `\"order:{id}\"`; \
+                   for one that is computed, use `redlock.lock(key).hold(..)` instead of the attribute";
     Err(Error::new_spanned(value, message))
-}
-
-/// `"{order.id}"` for `&order.id`, and `"order:{id}"` for `format!("order:{id}")`.
-fn in_a_string(value: &TokenStream, arguments: &[String]) -> Option<String> {
-    let literal = match syn::parse2(value.clone()).ok()? {
-        Expr::Macro(call) if call.mac.path.is_ident("format") => {
-            syn::parse2(call.mac.tokens.clone()).ok()?
-        }
-        expression => {
-            let expression = match expression {
-                Expr::Reference(reference) => *reference.expr,
-                expression => expression,
-            };
-            let text: Vec<TokenTree> = expression.to_token_stream().into_iter().collect();
-            LitStr::new(&format!("{{{}}}", joined(&text)), Span::call_site())
-        }
-    };
-    let quoted = literal.token().to_string();
-    let key = Template::parse(literal).ok()?;
-    let mut names = key
-        .placeholders()
-        .flat_map(|it| it.unknown_names(arguments));
-    names.next().is_none().then_some(quoted)
-}
-
-const PANICS: [&str; 4] = ["panic", "todo", "unimplemented", "unreachable"];
-
-/// The function that `on_error` takes.
-pub(super) fn handler(name: &Ident, input: ParseStream) -> Result<Expr> {
-    let handler = expression(name, input)?;
-    let (waits, is_function) = match &handler {
-        Expr::Closure(closure) => (closure.asyncness.is_some(), closure.inputs.len() == 1),
-        Expr::Macro(call) => {
-            let is = |name: &&str| call.mac.path.is_ident(name);
-            (false, !PANICS.iter().any(is))
-        }
-        other => (
-            matches!(other, Expr::Async(_)),
-            !matches!(other, Expr::Lit(_) | Expr::Tuple(_)),
-        ),
-    };
-    let message = match (waits, is_function) {
-        (true, _) => "`on_error` cannot wait; return the error and handle it in the caller",
-        (false, true) => return Ok(handler),
-        (false, false) => "`on_error` takes a function of the error, such as `|error| ..`",
-    };
-    Err(Error::new_spanned(handler, message))
 }
 
 pub(super) fn lease_name(input: ParseStream) -> Result<Ident> {
@@ -237,14 +180,13 @@ pub(super) fn lease_name(input: ParseStream) -> Result<Ident> {
 
 pub(super) fn label(input: ParseStream) -> Result<LitStr> {
     let value = rest(input)?;
-    let message = match syn::parse2::<LitStr>(value.clone()) {
-        Ok(label) if label.value().contains('{') => {
-            "`name` is one text for all calls; placeholders are for the key"
+    match syn::parse2::<LitStr>(value.clone()) {
+        Ok(label) if !label.value().is_empty() && !label.value().contains('{') => Ok(label),
+        _ => {
+            let message = "`name` takes one text for all calls, as in `name = \"orders\"`";
+            Err(Error::new_spanned(value, message))
         }
-        Ok(label) if !label.value().is_empty() => return Ok(label),
-        _ => "`name` takes a string that is not empty, as in `name = \"orders\"`",
-    };
-    Err(Error::new_spanned(value, message))
+    }
 }
 
 pub(super) fn crate_path(input: ParseStream) -> Result<Path> {

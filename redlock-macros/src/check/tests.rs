@@ -323,7 +323,10 @@ fn permits_are_a_number() {
         let message = of(&format!(" = {wrong}")).join("");
         assert!(message.starts_with("`permits` takes a number"), "{message}");
     }
-    assert_eq!(of(""), ["`permits` needs a value, as in `permits = 3`"]);
+    assert_eq!(
+        of(""),
+        ["`permits` needs a value after `=`, as in `permits = 3`"]
+    );
 }
 
 #[test]

@@ -1,20 +1,14 @@
 //! Durations: `500ms`, `5s`, `1.5m`, `30` (seconds), the path of a constant, or what an argument has,
 //! such as `config.lease`.
 
-use proc_macro2::{Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Literal, Span, TokenStream};
 use syn::{Error, Result};
 
 use crate::given::Given;
-use crate::tokens::{joined, ungrouped};
+use crate::tokens::ungrouped;
 
-/// The units, with their milliseconds, and what users write for them. None starts with `e`: such a
-/// suffix does not even lex.
-const UNITS: [(&str, u64, &str); 4] = [
-    ("ms", 1, "msec msecs milli millis millisecond milliseconds"),
-    ("s", 1_000, "sec secs second seconds"),
-    ("m", 60_000, "min mins minute minutes"),
-    ("h", 3_600_000, "hr hrs hour hours"),
-];
+/// The units, with their milliseconds. None starts with `e`: such a suffix does not even lex.
+const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
 
 /// Other libraries count milliseconds: a larger number needs its unit.
 const MOST_WITHOUT_UNIT: u64 = 60_000;
@@ -31,47 +25,16 @@ pub(crate) struct Known {
 
 /// Reads everything that stands between the `=` of the argument `name` and the next comma.
 pub(crate) fn parse(name: &str, value: TokenStream, arguments: &[String]) -> Result<Duration> {
-    let tokens: Vec<TokenTree> = ungrouped(value.clone()).into_iter().collect();
-    let text = joined(&tokens).replace(' ', "");
-    let is_word = WORDS.contains(&text.as_str()) && !arguments.contains(&text);
-    let message = match tokens.as_slice() {
-        [TokenTree::Literal(literal)] if text.starts_with(|first: char| first.is_ascii_digit()) => {
-            let known = from_literal(literal, &text).map(Given::Known);
+    if let Ok(literal) = syn::parse2::<Literal>(ungrouped(value.clone())) {
+        let text = literal.to_string();
+        if text.starts_with(|first: char| first.is_ascii_digit()) {
+            let known = from_literal(&literal, &text).map(Given::Known);
             return known.map_err(|message| Error::new(literal.span(), message));
         }
-        // `"5s"`
-        [TokenTree::Literal(_)] => match corrected(text.trim_matches(['"', '\''])) {
-            Some(corrected) => format!("write `{corrected}` without quotes"),
-            None => takes(name),
-        },
-        _ if is_word => takes(name),
-        tokens => match Given::parse(value.clone(), arguments) {
-            Some(given) => return given,
-            None => match (tokens, corrected(&text)) {
-                // `5 min`, but not `-5s`
-                ([TokenTree::Literal(_), ..], Some(corrected)) => {
-                    format!("a duration is one token; write `{corrected}`")
-                }
-                _ => takes(name),
-            },
-        },
-    };
-    Err(Error::new_spanned(value, message))
+    }
+    let given = Given::parse(value.clone(), arguments);
+    given.unwrap_or_else(|| Err(Error::new_spanned(value, takes(name))))
 }
-
-/// Words for a default or for no limit.
-const WORDS: [&str; 10] = [
-    "forever",
-    "infinite",
-    "unlimited",
-    "never",
-    "none",
-    "None",
-    "true",
-    "false",
-    "yes",
-    "no",
-];
 
 /// What the argument takes.
 fn takes(name: &str) -> String {
@@ -88,8 +51,8 @@ fn takes(name: &str) -> String {
 }
 
 fn from_literal(literal: &Literal, text: &str) -> std::result::Result<Known, String> {
-    let (number, unit) = split_unit(text);
-    let is_unit = UNITS.iter().any(|(name, ..)| *name == unit);
+    let (_, unit) = split_unit(text);
+    let is_unit = UNITS.iter().any(|(name, _)| *name == unit);
     let span = literal.span();
     match to_millis(text) {
         Some(millis) if !unit.is_empty() => Ok(Known {
@@ -108,30 +71,10 @@ fn from_literal(literal: &Literal, text: &str) -> std::result::Result<Known, Str
         None if is_unit => Err(format!(
             "`{text}` is not a whole number of milliseconds, or too long"
         )),
-        None if unit.is_empty() && number.contains('.') => Err(format!(
-            "a fraction needs a unit; write `{text}s`, or another unit"
+        None => Err(format!(
+            "`{text}` is not a duration, which is one decimal number and `ms`, `s`, `m` or `h`"
         )),
-        None => {
-            let problem = format!(
-                "`{text}` is not a duration, which is one decimal number and `ms`, `s`, `m` or `h`"
-            );
-            let remedy = corrected(text).map(|it| format!("; write `{it}`"));
-            Err(problem + &remedy.unwrap_or_default())
-        }
     }
-}
-
-/// The literal with a unit of ours, if that makes it a duration.
-fn corrected(text: &str) -> Option<String> {
-    let text = text.replace(' ', "");
-    let (number, word) = split_unit(&text);
-    let word = word.to_lowercase();
-    let is_meant = |(name, _, words): &&(&str, u64, &str)| {
-        *name == word || words.split(' ').any(|known| known == word)
-    };
-    let (unit, ..) = UNITS.iter().find(is_meant)?;
-    let corrected = format!("{number}{unit}");
-    to_millis(&corrected).map(|_| corrected)
 }
 
 /// The milliseconds of what is correct as one token.
@@ -141,7 +84,7 @@ fn to_millis(text: &str) -> Option<u64> {
     let factor = match unit {
         "" if number.contains('.') => return None,
         "" => 1_000,
-        _ => UNITS.iter().find(|(name, ..)| *name == unit)?.1,
+        _ => UNITS.iter().find(|(name, _)| *name == unit)?.1,
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
     let one = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
@@ -159,4 +102,4 @@ fn split_unit(text: &str) -> (&str, &str) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

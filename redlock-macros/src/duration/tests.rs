@@ -85,22 +85,11 @@ fn numbers_that_are_no_duration() {
     let no_duration = |text: &str| {
         format!("`{text}` is not a duration, which is one decimal number and `ms`, `s`, `m` or `h`")
     };
-    for (source, write) in [
-        ("5sec", "5s"),
-        ("5S", "5s"),
-        ("5min", "5m"),
-        ("1.5hours", "1.5h"),
-    ] {
-        let message = format!("{}; write `{write}`", no_duration(source));
-        assert_eq!(mistake(source), message);
-    }
     for source in [
-        "5parsecs", "2d", "7us", "5u64", "1m30s", "1e3", "0x5d", "0b11min",
+        "5sec", "5S", "5parsecs", "1.5", "2d", "7us", "5u64", "1m30s", "1e3", "0x5d", "0b11min",
     ] {
         assert_eq!(mistake(source), no_duration(source));
     }
-    let fraction = "a fraction needs a unit; write `1.5s`, or another unit";
-    assert_eq!(mistake("1.5"), fraction);
     for source in ["1.5ms", "18446744073709551616ms"] {
         let message = format!("`{source}` is not a whole number of milliseconds, or too long");
         assert_eq!(mistake(source), message);
@@ -108,20 +97,6 @@ fn numbers_that_are_no_duration() {
     for source in ["61", "500", "1_000"] {
         let message = format!("this number needs a unit; write `{source}ms` or `{source}s`");
         assert_eq!(mistake(source), message);
-    }
-}
-
-#[test]
-fn several_tokens_and_strings() {
-    for (source, write) in [("5 s", "5s"), ("7 min", "7m")] {
-        let message = format!("a duration is one token; write `{write}`");
-        assert_eq!(mistake(source), message);
-    }
-    for source in ["\"7s\"", "\"7 sec\"", "'7s'"] {
-        if let Ok(tokens) = source.parse::<TokenStream>() {
-            let message = super::parse("wait", tokens, &[]).err().unwrap().to_string();
-            assert_eq!(message, "write `7s` without quotes");
-        }
     }
 }
 
@@ -134,6 +109,7 @@ fn other_values() {
         "lease()",
         "LEASE * 2",
         "5 * 60",
+        "5 s",
         "-5s",
         "(5s)",
         "5.seconds()",
@@ -143,9 +119,7 @@ fn other_values() {
         "Some(5s)",
         "1.s",
         ".5s",
-        "\"soon\"",
-        "\"${lock.ttl}\"",
-        "None",
+        "\"7s\"",
         "true",
     ] {
         assert_eq!(mistake(source), other, "{source}");
@@ -156,12 +130,12 @@ fn other_values() {
             .unwrap()
     };
     assert!(
-        of("wait", "forever")
+        of("wait", "-1")
             .to_string()
             .ends_with("; for no limit, `std::time::Duration::MAX`")
     );
     assert!(
-        of("max_hold", "unlimited")
+        of("max_hold", "\"none\"")
             .to_string()
             .ends_with("; leave it out for no limit")
     );
@@ -170,11 +144,4 @@ fn other_values() {
             .to_string()
             .contains("alone, it renews after every third of `expire`")
     );
-}
-
-/// A remedy is a duration.
-pub(crate) fn assert_remedy_is_accepted(text: &str) {
-    if let Some(written) = corrected(text) {
-        assert!(to_millis(&written).is_some(), "{text}: {written}");
-    }
 }

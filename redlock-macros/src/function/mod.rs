@@ -187,32 +187,10 @@ fn brace_group(tokens: TokenStream) -> Option<Group> {
 fn signature(input: ParseStream) -> Result<Signature> {
     input.call(Attribute::parse_outer)?;
     input.parse::<Visibility>()?;
-    let item = input.fork();
-    input
-        .parse()
-        .map_err(|error| not_a_function(&item).unwrap_or(error))
-}
-
-fn not_a_function(item: ParseStream) -> Option<Error> {
-    item.parse::<Option<Token![unsafe]>>().ok()?;
-    let keyword = item.call(Ident::parse_any).ok()?;
-    let remedy = match keyword.to_string().as_str() {
-        "impl" => "put it on the methods of this `impl`",
-        "trait" => "put it on the methods that have a body",
-        "mod" => "put it on the functions of this module",
-        "extern" => "a foreign function has none",
-        "macro_rules" => "put it on the function within this macro",
-        item @ ("struct" | "enum" | "union" | "const" | "static" | "type" | "use") => {
-            let article = if item == "enum" { "an" } else { "a" };
-            let message = format!(
-                "`#[redis_lock]` locks the body of a function; {article} `{item}` has none"
-            );
-            return Some(Error::new(keyword.span(), message));
-        }
-        _ => return None,
-    };
-    let message = format!("`#[redis_lock]` locks the body of a function; {remedy}");
-    Some(Error::new(keyword.span(), message))
+    input.parse().map_err(|error| {
+        let message = format!("`#[redis_lock]` locks the body of a function: {error}");
+        Error::new(error.span(), message)
+    })
 }
 
 /// The type that the signature names, with `_` for each `impl Trait`.

@@ -201,65 +201,25 @@ fn nothing_to_lock() {
 
 #[test]
 fn not_a_function() {
-    let none =
-        |item: &str| format!("`#[redis_lock]` locks the body of a function; a `{item}` has none");
-    assert_eq!(
-        mistake(quote!(
-            #[derive(Debug)]
-            pub struct S {
-                a: u8,
-            }
-        )),
-        none("struct")
-    );
-    assert!(
-        mistake(quote!(
-            enum E {}
-        ))
-        .ends_with("; an `enum` has none")
-    );
-    assert!(
-        mistake(quote!(
-            extern "C" {}
-        ))
-        .ends_with("; a foreign function has none")
-    );
-    assert!(
-        mistake(quote!(
-            macro_rules! m {
-                () => {};
-            }
-        ))
-        .ends_with("; put it on the function within this macro")
-    );
-    assert_eq!(
-        mistake(quote!(
+    for item in [
+        quote!(
+            pub struct S {}
+        ),
+        quote!(
             const N: u8 = 5;
-        )),
-        none("const")
-    );
-    assert_eq!(
-        mistake(quote!(
-            use a::b;
-        )),
-        none("use")
-    );
-    assert_eq!(
-        mistake(quote!(
+        ),
+        quote!(
             unsafe impl Send for S {}
-        )),
-        "`#[redis_lock]` locks the body of a function; put it on the methods of this `impl`"
-    );
-    assert_eq!(
-        mistake(quote!(
+        ),
+        quote!(
             pub mod m {}
-        )),
-        "`#[redis_lock]` locks the body of a function; put it on the functions of this module"
-    );
-    assert_eq!(
-        mistake(quote!(
-            trait T {}
-        )),
-        "`#[redis_lock]` locks the body of a function; put it on the methods that have a body"
-    );
+        ),
+        quote!(
+            extern "C" {}
+        ),
+    ] {
+        let message = mistake(item);
+        assert!(message.starts_with("`#[redis_lock]` locks the body of a function: "));
+        assert!(message.ends_with("expected `fn`"), "{message}");
+    }
 }

@@ -298,21 +298,11 @@ fn push_escaped(text: &mut String, char: char) {
 /// Reads the placeholder that `rest` starts with, and how much of `rest` it takes: all of it if a
 /// brace is missing, for what follows would be misread.
 fn placeholder(rest: &str) -> (std::result::Result<Piece, String>, usize) {
-    let Some(inside) = rest[1..].find(['{', '}']) else {
+    let end = rest[1..].find(['{', '}']).map(|at| at + 1);
+    let Some(end) = end.filter(|end| rest[*end..].starts_with('}')) else {
         return (Err(lone_brace("unclosed", '{')), rest.len());
     };
-    let (inside, end) = (&rest[1..=inside], inside + 1);
-    if rest[end..].starts_with('{') {
-        if inside.contains(['(', '>', '<', '=']) {
-            let text = format!("{{{} ..", inside.trim_end());
-            return (
-                Err(placeholder::not_a_placeholder(inside, &text)),
-                rest.len(),
-            );
-        }
-        return (Err(lone_brace("unclosed", '{')), rest.len());
-    }
-    let parsed = Placeholder::parse(inside, &rest[..=end]);
+    let parsed = Placeholder::parse(&rest[1..end], &rest[..=end]);
     (parsed.map(Piece::Placeholder), end + 1)
 }
 
