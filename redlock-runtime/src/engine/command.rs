@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{Instant, LeaseParams, LockParams, Loss, Release, SectionId, ShutdownError};
+use redlock_protocol::{Event, Instant, LockParams, Loss, Release, SectionId, ShutdownError};
 use tokio::sync::oneshot;
 
 use super::delivery::Extending;
@@ -21,14 +21,10 @@ pub(super) enum Command {
         params: LockParams,
         caller: Caller,
     },
-    Extend {
+    /// A renewal of a section that is held: `Extend` or `Share`.
+    Renew {
         section: SectionId,
-        lease: Option<LeaseParams>,
-        answer: Extending,
-    },
-    /// Answered like `Extend`.
-    Share {
-        section: SectionId,
+        event: Event,
         answer: Extending,
     },
     Note {

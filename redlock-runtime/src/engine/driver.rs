@@ -233,14 +233,11 @@ impl Driver {
                 };
                 self.handle(event);
             }
-            Command::Extend {
+            Command::Renew {
                 section,
-                lease,
+                event,
                 answer,
-            } => self.renew(section, Event::Extend { section, lease }, answer),
-            Command::Share { section, answer } => {
-                self.renew(section, Event::Share { section }, answer);
-            }
+            } => self.renew(section, event, answer),
             Command::Note { section, note } => self.handle(Event::Note { section, note }),
             Command::End { section, answer } => {
                 let report = answer.is_some();

@@ -21,8 +21,8 @@ use std::{
 
 use futures_util::future::select;
 use redlock_protocol::{
-    Env, Instant, LeaseParams, LockParams, NodeState, Protocol, Refusal, Release, SectionId,
-    Settings, ShutdownError, Verdict,
+    Env, Event, Instant, LockParams, NodeState, Protocol, Refusal, Release, SectionId, Settings,
+    ShutdownError, Verdict,
 };
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -255,26 +255,19 @@ impl Engine {
         Acquisition(Arc::clone(status))
     }
 
-    /// Fails with what each node said if no majority extended it in time.
-    pub(crate) async fn extend(
+    /// Extends a section that is held, or shares its lock from now on: `event` is the one or the other. Fails with what
+    /// each node said if no majority has heard of it in time.
+    pub(crate) async fn renew(
         &self,
         section: SectionId,
-        lease: Option<LeaseParams>,
+        event: Event,
     ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
-        let extend = |answer| Command::Extend {
+        let renew = |answer| Command::Renew {
             section,
-            lease,
+            event,
             answer,
         };
-        heard(self.ask(extend)).await
-    }
-
-    /// Shares the lock from now on. Fails with what each node said if no majority has heard of it in time.
-    pub(crate) async fn share(
-        &self,
-        section: SectionId,
-    ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
-        heard(self.ask(|answer| Command::Share { section, answer })).await
+        heard(self.ask(renew)).await
     }
 
     /// The holder says something to those who look at the lock.
