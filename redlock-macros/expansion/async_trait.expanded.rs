@@ -39,7 +39,8 @@ impl Pay for Shop {
                 __redis_lock::Registered(& __REDIS_LOCK_SECTION)
             }
             let __returns = __redis_lock::Returns::<Result<u64, LockError>>::new();
-            let mut __section = __redis_lock::Section::installed(
+            let mut __section = __redis_lock::Section::new(
+                __redis_lock::Redlock::installed(),
                 {
                     let __values = __redis_lock::Values::new(":");
                     let __text = __redis_lock::std::format!(

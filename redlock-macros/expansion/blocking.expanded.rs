@@ -23,7 +23,8 @@ fn reserve(sku: u64, connection: &mut Connection) -> Result<u32, Error> {
         __redis_lock::Registered(& __REDIS_LOCK_SECTION)
     }
     let __returns = __redis_lock::Returns::<Result<u32, Error>>::new();
-    let mut __section = __redis_lock::Section::installed(
+    let mut __section = __redis_lock::Section::new(
+        __redis_lock::Redlock::installed(),
         {
             let __values = __redis_lock::Values::new(":");
             let __text = __redis_lock::std::format!(

@@ -32,7 +32,8 @@ impl Job {
             __redis_lock::Registered(& __REDIS_LOCK_SECTION)
         }
         let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
-        let mut __section = __redis_lock::Section::installed(
+        let mut __section = __redis_lock::Section::new(
+            __redis_lock::Redlock::installed(),
             "job",
             __redis_lock::Options {
                 wait: {

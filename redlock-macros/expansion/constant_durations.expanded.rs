@@ -29,7 +29,8 @@ async fn import() -> Result<(), LockError> {
         __redis_lock::Registered(& __REDIS_LOCK_SECTION)
     }
     let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
-    let mut __section = __redis_lock::Section::installed(
+    let mut __section = __redis_lock::Section::new(
+        __redis_lock::Redlock::installed(),
         "import",
         __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
         &__REDIS_LOCK_SECTION,
@@ -88,7 +89,8 @@ impl<T: Leased> Import<T> {
             __redis_lock::Registered(& __REDIS_LOCK_SECTION)
         }
         let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
-        let mut __section = __redis_lock::Section::installed(
+        let mut __section = __redis_lock::Section::new(
+            __redis_lock::Redlock::installed(),
             {
                 let __values = __redis_lock::Values::new(":");
                 let __text = __redis_lock::std::format!(

@@ -31,7 +31,8 @@ async fn report() -> Option<impl Display> {
     }
     let __returns = __redis_lock::Returns::<Option<_>>::new();
     let mut __section = __redis_lock::Section::with_value(
-        __redis_lock::Section::installed(
+        __redis_lock::Section::new(
+            __redis_lock::Redlock::installed(),
             "report",
             __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
             &__REDIS_LOCK_SECTION,

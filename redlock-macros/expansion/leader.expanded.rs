@@ -24,7 +24,8 @@ async fn schedule(jobs: &Jobs, store: Store) -> Result<(), LockError> {
     }
     let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
     let __outcome = loop {
-        let mut __section = __redis_lock::Section::installed(
+        let mut __section = __redis_lock::Section::new(
+            __redis_lock::Redlock::installed(),
             "scheduler",
             __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
             &__REDIS_LOCK_SECTION,

@@ -29,25 +29,27 @@ impl Shop {
             __redis_lock::Registered(& __REDIS_LOCK_SECTION)
         }
         let __returns = __redis_lock::Returns::<Result<u32, LockError>>::new();
-        let mut __section = {
-            let __redlock = &self.redlock;
-            let __redlock: &__redis_lock::Redlock = __redlock;
-            __redis_lock::Section::of(
-                __redlock,
-                {
-                    let __values = __redis_lock::Values::new(":");
-                    let __text = __redis_lock::std::format!(
-                        "shop:{}:{}", __redis_lock::Values::encoded(& __values,
-                        "self.id", __redis_lock::std::format_args!("{}", self.id)),
-                        __redis_lock::Values::encoded(& __values, "sku",
-                        __redis_lock::std::format_args!("{}", sku))
-                    );
-                    __redis_lock::Values::key(__values, __text)
-                },
-                __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
-                &__REDIS_LOCK_SECTION,
-            )
-        };
+        let mut __section = __redis_lock::Section::new(
+            {
+                let __redlock = &self.redlock;
+                let __redlock: &__redis_lock::Redlock = __redlock;
+                __redis_lock::std::option::Option::Some(
+                    __redis_lock::std::clone::Clone::clone(__redlock),
+                )
+            },
+            {
+                let __values = __redis_lock::Values::new(":");
+                let __text = __redis_lock::std::format!(
+                    "shop:{}:{}", __redis_lock::Values::encoded(& __values, "self.id",
+                    __redis_lock::std::format_args!("{}", self.id)),
+                    __redis_lock::Values::encoded(& __values, "sku",
+                    __redis_lock::std::format_args!("{}", sku))
+                );
+                __redis_lock::Values::key(__values, __text)
+            },
+            __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
+            &__REDIS_LOCK_SECTION,
+        );
         let __outcome = {
             let mut __body = __redis_lock::std::pin::pin!(
                 async move { if false { let __output =

@@ -21,7 +21,8 @@ async fn export(id: u64) -> Result<u64, LockError> {
         __redis_lock::Registered(& __REDIS_LOCK_SECTION)
     }
     let __returns = __redis_lock::Returns::<Result<u64, LockError>>::new();
-    let mut __section = __redis_lock::Section::installed(
+    let mut __section = __redis_lock::Section::new(
+        __redis_lock::Redlock::installed(),
         "exports",
         __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
         &__REDIS_LOCK_SECTION,

@@ -30,70 +30,71 @@ async fn transfer(
         __redis_lock::Registered(& __REDIS_LOCK_SECTION)
     }
     let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
-    let mut __section = {
-        let __redlock = &redlock;
-        let __redlock: &__redis_lock::Redlock = __redlock;
-        __redis_lock::Section::of_all(
-            __redlock,
-            [
-                __redis_lock::ListedKey::exclusive({
-                    let __values = __redis_lock::Values::new(":-");
-                    let __text = __redis_lock::std::format!(
-                        "account:{}-{}:{}:{REGION}", __redis_lock::Values::encoded(&
-                        __values, "from", __redis_lock::std::format_args!("{}", from)),
-                        __redis_lock::Values::encoded(& __values, "to.id",
-                        __redis_lock::std::format_args!("{:05}", to.id)),
-                        __redis_lock::Values::encoded(& __values, "from",
-                        __redis_lock::std::format_args!("{}", from))
-                    );
-                    __redis_lock::Values::key(__values, __text)
-                }),
-                __redis_lock::ListedKey::exclusive({
-                    let __values = __redis_lock::Values::new(":/");
-                    let __text = __redis_lock::std::format!(
-                        "{{shop}}-{}/{}:{SHARD}:{}", __redis_lock::Values::encoded(&
-                        __values, "to.shop.name()", __redis_lock::std::format_args!("{}",
-                        to.shop.name())), __redis_lock::Values::encoded(& __values,
-                        "to.lines.0", __redis_lock::std::format_args!("{:05}", to.lines
-                        .0)), __redis_lock::Values::encoded(& __values, "from",
-                        __redis_lock::std::format_args!("{:?}", from))
-                    );
-                    __redis_lock::Values::key(__values, __text)
-                }),
-                __redis_lock::ListedKey::exclusive({
+    let mut __section = __redis_lock::Section::all(
+        {
+            let __redlock = &redlock;
+            let __redlock: &__redis_lock::Redlock = __redlock;
+            __redis_lock::std::option::Option::Some(
+                __redis_lock::std::clone::Clone::clone(__redlock),
+            )
+        },
+        [
+            __redis_lock::ListedKey::exclusive({
+                let __values = __redis_lock::Values::new(":-");
+                let __text = __redis_lock::std::format!(
+                    "account:{}-{}:{}:{REGION}", __redis_lock::Values::encoded(&
+                    __values, "from", __redis_lock::std::format_args!("{}", from)),
+                    __redis_lock::Values::encoded(& __values, "to.id",
+                    __redis_lock::std::format_args!("{:05}", to.id)),
+                    __redis_lock::Values::encoded(& __values, "from",
+                    __redis_lock::std::format_args!("{}", from))
+                );
+                __redis_lock::Values::key(__values, __text)
+            }),
+            __redis_lock::ListedKey::exclusive({
+                let __values = __redis_lock::Values::new(":/");
+                let __text = __redis_lock::std::format!(
+                    "{{shop}}-{}/{}:{SHARD}:{}", __redis_lock::Values::encoded(&
+                    __values, "to.shop.name()", __redis_lock::std::format_args!("{}", to
+                    .shop.name())), __redis_lock::Values::encoded(& __values,
+                    "to.lines.0", __redis_lock::std::format_args!("{:05}", to.lines.0)),
+                    __redis_lock::Values::encoded(& __values, "from",
+                    __redis_lock::std::format_args!("{:?}", from))
+                );
+                __redis_lock::Values::key(__values, __text)
+            }),
+            __redis_lock::ListedKey::exclusive({
+                let __values = __redis_lock::Values::new(":");
+                let __text = __redis_lock::std::format!(
+                    "file:{}{}", __redis_lock::Values::raw(& __values, "path",
+                    __redis_lock::std::format_args!("{:>width$}", path)),
+                    __redis_lock::Values::encoded(& __values, "from",
+                    __redis_lock::std::format_args!("{}", from))
+                );
+                __redis_lock::Values::key(__values, __text)
+            }),
+            __redis_lock::ListedKey::shared("prices"),
+            __redis_lock::ListedKey::permits(
+                {
                     let __values = __redis_lock::Values::new(":");
                     let __text = __redis_lock::std::format!(
-                        "file:{}{}", __redis_lock::Values::raw(& __values, "path",
-                        __redis_lock::std::format_args!("{:>width$}", path)),
-                        __redis_lock::Values::encoded(& __values, "from",
-                        __redis_lock::std::format_args!("{}", from))
+                        "exports:{from}", from = __redis_lock::Values::encoded(&
+                        __values, "from", __redis_lock::std::format_args!("{}", from))
                     );
                     __redis_lock::Values::key(__values, __text)
-                }),
-                __redis_lock::ListedKey::shared("prices"),
-                __redis_lock::ListedKey::permits(
-                    {
-                        let __values = __redis_lock::Values::new(":");
-                        let __text = __redis_lock::std::format!(
-                            "exports:{from}", from = __redis_lock::Values::encoded(&
-                            __values, "from", __redis_lock::std::format_args!("{}",
-                            from))
-                        );
-                        __redis_lock::Values::key(__values, __text)
-                    },
-                    {
-                        const __PERMITS: __redis_lock::std::primitive::u32 = __redis_lock::check_permits({
-                            let __value: __redis_lock::std::primitive::u32 = EXPORTS;
-                            __value
-                        });
-                        __PERMITS
-                    },
-                ),
-            ],
-            __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
-            &__REDIS_LOCK_SECTION,
-        )
-    };
+                },
+                {
+                    const __PERMITS: __redis_lock::std::primitive::u32 = __redis_lock::check_permits({
+                        let __value: __redis_lock::std::primitive::u32 = EXPORTS;
+                        __value
+                    });
+                    __PERMITS
+                },
+            ),
+        ],
+        __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
+        &__REDIS_LOCK_SECTION,
+    );
     let __outcome = {
         let mut __body = __redis_lock::std::pin::pin!(
             async move { if false { let __output = __redis_lock::Returns::fake_return(&

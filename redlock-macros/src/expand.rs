@@ -213,29 +213,28 @@ fn new_section(
     Declaration { info, options, .. }: &Declaration,
 ) -> TokenStream {
     let names = function.variable_names();
-    let (key, all) = match keys {
-        [key] if !args.has_several_keys() => (key.expand(&names), ""),
+    let (new, key) = match keys {
+        [key] if !args.has_several_keys() => ("new", key.expand(&names)),
         keys => {
             let members = keys.iter().map(|key| member(key, &names));
-            (quote_spanned!(mixed()=> [#(#members),*]), "_all")
+            ("all", quote_spanned!(mixed()=> [#(#members),*]))
         }
     };
-    let Some(via) = &args.via else {
-        let installed = Ident::new(&format!("installed{all}"), mixed());
-        return quote_spanned!(mixed()=> __redis_lock::Section::#installed(#key, #options, #info));
-    };
-    let of = Ident::new(&format!("of{all}"), mixed());
-    // Bound first: the type would otherwise decide what the branches of an `if` have to be, while
-    // `Redlock`, `&Redlock` and `Arc<Redlock>` will all do. Then with the type, so that no function
-    // of the runtime is in the message about another one.
-    let redlock = Ident::new("__redlock", at(via.span()));
-    quote_spanned! {mixed()=>
-        {
-            let #redlock = &#via;
-            let __redlock: &__redis_lock::Redlock = #redlock;
-            __redis_lock::Section::#of(__redlock, #key, #options, #info)
+    let new = Ident::new(new, mixed());
+    let redlock = match &args.via {
+        None => quote_spanned!(mixed()=> __redis_lock::Redlock::installed()),
+        Some(via) => {
+            let redlock = Ident::new("__redlock", at(via.span()));
+            quote_spanned! {mixed()=>
+                {
+                    let #redlock = &#via;
+                    let __redlock: &__redis_lock::Redlock = #redlock;
+                    __redis_lock::std::option::Option::Some(__redis_lock::std::clone::Clone::clone(__redlock))
+                }
+            }
         }
-    }
+    };
+    quote_spanned!(mixed()=> __redis_lock::Section::#new(#redlock, #key, #options, #info))
 }
 
 /// One of several keys.

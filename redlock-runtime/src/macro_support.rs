@@ -126,51 +126,20 @@ impl ListedKey {
 pub struct Section(section::Section);
 
 impl Section {
-    /// Never fails: that nothing is installed is the error of `acquire`, and so is a key with
-    /// nothing in it.
-    pub fn installed(key: impl Into<Key>, options: Options, info: &'static SectionInfo) -> Self {
-        Self::new(Redlock::installed(), key.into(), options, info)
-    }
-
-    /// `via = ...`
-    pub fn of(
-        redlock: &Redlock,
+    /// On one key of the node set of `via`, or of the installed one. Never fails: that nothing is installed is the
+    /// error of `acquire`, and so is a key with nothing in it.
+    pub fn new(
+        redlock: Option<Redlock>,
         key: impl Into<Key>,
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
-        Self::new(Some(redlock.clone()), key.into(), options, info)
-    }
-
-    /// `key = [...]`
-    pub fn installed_all(
-        keys: impl IntoIterator<Item = ListedKey>,
-        options: Options,
-        info: &'static SectionInfo,
-    ) -> Self {
-        Self::all(Redlock::installed(), keys, options, info)
-    }
-
-    /// Both.
-    pub fn of_all(
-        redlock: &Redlock,
-        keys: impl IntoIterator<Item = ListedKey>,
-        options: Options,
-        info: &'static SectionInfo,
-    ) -> Self {
-        Self::all(Some(redlock.clone()), keys, options, info)
-    }
-
-    fn new(
-        redlock: Option<Redlock>,
-        Key { text, empty }: Key,
-        options: Options,
-        info: &'static SectionInfo,
-    ) -> Self {
+        let Key { text, empty } = key.into();
         Self::with(redlock, (Keys::One(text.into()), empty), options, info)
     }
 
-    fn all(
+    /// `key = [...]`
+    pub fn all(
         redlock: Option<Redlock>,
         keys: impl IntoIterator<Item = ListedKey>,
         options: Options,
