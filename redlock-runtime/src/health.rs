@@ -74,9 +74,9 @@ pub enum NodeState {
 /// A node, and whether it votes. Written as a sentence that begins with its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStatus {
-    address: Arc<str>,
-    state: NodeState,
-    limitations: Vec<Limitation>,
+    pub(crate) address: Arc<str>,
+    pub(crate) state: NodeState,
+    pub(crate) limitations: Vec<Limitation>,
 }
 
 /// Whether a node set can give locks at present: the states of its nodes.
@@ -98,13 +98,13 @@ pub struct NodeStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub(crate) nodes: Vec<NodeStatus>,
-    under_replicated: usize,
+    pub(crate) under_replicated: usize,
 }
 
 /// No majority of nodes can vote. Returned by [`Redlock::ready`](crate::Redlock::ready).
 #[derive(Clone, PartialEq, Eq)]
 pub struct NotReady {
-    health: Health,
+    pub(crate) health: Health,
 }
 
 impl NodeState {
@@ -147,18 +147,6 @@ impl NodeState {
 }
 
 impl NodeStatus {
-    pub(crate) const fn new(
-        address: Arc<str>,
-        state: NodeState,
-        limitations: Vec<Limitation>,
-    ) -> Self {
-        Self {
-            address,
-            state,
-            limitations,
-        }
-    }
-
     /// Returns the node's address, without user and password.
     #[must_use]
     pub fn address(&self) -> &str {
@@ -192,13 +180,6 @@ impl NodeStatus {
 }
 
 impl Health {
-    pub(crate) const fn new(nodes: Vec<NodeStatus>, under_replicated: usize) -> Self {
-        Self {
-            nodes,
-            under_replicated,
-        }
-    }
-
     /// Returns the nodes, in the order of configuration.
     #[must_use]
     pub fn nodes(&self) -> &[NodeStatus] {
@@ -253,10 +234,6 @@ impl Health {
 }
 
 impl NotReady {
-    pub(crate) const fn new(health: Health) -> Self {
-        Self { health }
-    }
-
     /// Returns the state of each node.
     #[must_use]
     pub const fn health(&self) -> &Health {
@@ -471,12 +448,15 @@ mod tests {
     fn health(states: impl IntoIterator<Item = NodeState>) -> Health {
         let names = ["a:1", "b:2", "c:3", "d:4", "e:5"];
         let nodes = names.into_iter().zip(states);
-        Health::new(
-            nodes
-                .map(|(name, state)| NodeStatus::new(name.into(), state, Vec::new()))
-                .collect(),
-            0,
-        )
+        let status = |(name, state): (&str, _)| NodeStatus {
+            address: name.into(),
+            state,
+            limitations: Vec::new(),
+        };
+        Health {
+            nodes: nodes.map(status).collect(),
+            under_replicated: 0,
+        }
     }
 
     fn down() -> NodeState {
@@ -561,7 +541,7 @@ mod tests {
     fn it_says_which_nodes_do_not_vote_and_why() {
         let health = health([NodeState::Up, quarantined(4), down()]);
         assert_eq!(
-            NotReady::new(health).to_string(),
+            NotReady { health }.to_string(),
             "locks are not available yet: 1 of 3 nodes votes, 2 are needed: b:2 was restarted and \
              does not vote for up to 4.0s, c:3 is unreachable (Connection refused)"
         );

@@ -63,7 +63,7 @@ impl Observation {
         let (sender, seen) = watch::channel(None);
         let key = format!("{}{key}", shared.settings.key_prefix);
         let (nodes, limit) = (shared.nodes.clone(), shared.settings.connect_timeout);
-        let clock = shared.engine.clock().clone();
+        let clock = shared.engine.clock.clone();
         let reading = shared.engine.run_along(async move {
             read(&nodes, &key, (&clock, limit), &sender).await;
         });

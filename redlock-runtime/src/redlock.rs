@@ -148,11 +148,17 @@ impl Redlock {
                 // A node set is handed out when each of its nodes has a state.
                 None => down("not connected yet"),
             };
-            let limitations = node.target.limitations();
-            NodeStatus::new(Arc::clone(&node.address), state, limitations)
+            NodeStatus {
+                address: Arc::clone(&node.address),
+                state,
+                limitations: node.target.limitations(),
+            }
         };
         let nodes = self.shared.nodes.iter().zip(states).map(status);
-        Health::new(nodes.collect(), self.shared.engine.under_replicated())
+        Health {
+            nodes: nodes.collect(),
+            under_replicated: self.shared.engine.under_replicated(),
+        }
     }
 
     /// Lists the nodes of [`health`](Self::health) and their states, in the order of configuration.
@@ -197,7 +203,7 @@ impl Redlock {
         let now = shared.engine.now();
         let limit = shared.settings.connect_timeout;
         let snapshots = inspect::ask(&shared.nodes, &key, now, limit).await;
-        let this = Some(shared.engine.client().clone());
+        let this = Some(shared.engine.client.clone());
         Inspection::new(key, snapshots, this, seen, now)
     }
 
@@ -297,7 +303,9 @@ impl Redlock {
         let quorum = pin!(engine.when(|| self.health().has_quorum()));
         match select(quorum, engine.sleep(timeout)).await {
             Either::Left((Ok(()), _)) => Ok(()),
-            _ => Err(NotReady::new(self.health())),
+            _ => Err(NotReady {
+                health: self.health(),
+            }),
         }
     }
 

@@ -41,7 +41,8 @@ const CLOCK: ClockId = ClockId::Monotonic;
 #[derive(Debug)]
 pub(super) struct Guardian {
     process: process::Child,
-    group: Pid,
+    /// The process group of the command.
+    pub(super) group: Pid,
     /// To its end the guardian lets the command live.
     pipe: Option<ChildStdin>,
 }
@@ -73,11 +74,6 @@ impl Guardian {
             ready.read_exact(&mut [0])?;
         }
         Ok(guardian)
-    }
-
-    /// The process group of the command.
-    pub(super) const fn group(&self) -> Pid {
-        self.group
     }
 
     /// For how long the command may run from now on.

@@ -210,7 +210,7 @@ impl<'a> Running<'a> {
             }
         }
         if let Some(guardian) = &guardian {
-            command.process_group(guardian.group().as_raw_nonzero().get());
+            command.process_group(guardian.group.as_raw_nonzero().get());
         }
         let child = command.spawn().map_err(|error| {
             let code = match error.kind() {
@@ -317,7 +317,7 @@ impl<'a> Running<'a> {
                 if let Some(group) = self.group_of_its_own() {
                     let _ = kill_process_group(group, signal);
                 }
-                kill_process_group(guardian.group(), signal)
+                kill_process_group(guardian.group, signal)
             }
             // Both have it from the terminal.
             None if signal == Signal::INT || signal == Signal::QUIT => Ok(()),

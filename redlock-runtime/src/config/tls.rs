@@ -43,8 +43,8 @@ use super::problem::{ConfigProblem, ProblemKind};
 pub struct Tls {
     authorities: Option<Pem>,
     certificate: Option<(Pem, Pem)>,
-    sni: Option<String>,
-    is_insecure: bool,
+    pub(super) sni: Option<String>,
+    pub(super) is_insecure: bool,
 }
 
 /// Certificates or a key, in PEM form.
@@ -118,14 +118,6 @@ impl Tls {
             sni: self.sni.or_else(|| other.sni.clone()),
             is_insecure: self.is_insecure || other.is_insecure,
         }
-    }
-
-    pub(super) const fn is_insecure(&self) -> bool {
-        self.is_insecure
-    }
-
-    pub(super) fn name(&self) -> Option<&str> {
-        self.sni.as_deref()
     }
 
     /// Whether rustls needs the same for both.

@@ -58,7 +58,7 @@ impl<'a> Clients<'a> {
         endpoint: &Endpoint,
     ) -> Result<Option<TlsClient>, String> {
         let tls = tls_of(url)?.or(self.of_all);
-        let name = tls.name().map(server_name);
+        let name = tls.sni.as_deref().map(server_name);
         let has_name = |host: &str| server_name(host).is_some();
         if name == Some(None) || name.is_none() && !endpoint.hosts().all(has_name) {
             return Err(
@@ -67,7 +67,7 @@ impl<'a> Clients<'a> {
                     .to_owned(),
             );
         }
-        let is_insecure = tls.is_insecure();
+        let is_insecure = tls.is_insecure;
         Ok(self.config(tls).map(|config| TlsClient {
             config,
             name: name.flatten(),

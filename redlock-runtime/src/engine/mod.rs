@@ -91,13 +91,14 @@ pub(crate) struct Config {
 /// The way to ask an engine for something. Dropping it ends the engine, releases first.
 pub(crate) struct Engine {
     combiner: Arc<Combiner>,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// That it works on.
     runtime: Handle,
     nodes: watch::Receiver<Vec<Option<NodeState>>>,
     under_replicated: Arc<AtomicUsize>,
     next_section: AtomicU64,
-    client: ClientName,
+    /// What this process is called on the nodes.
+    pub(crate) client: ClientName,
     /// The process that started it: a fork has this memory, but not the thread.
     process: u32,
     own_thread: bool,
@@ -220,10 +221,6 @@ impl Engine {
         running.abort_handle()
     }
 
-    pub(crate) const fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
     /// True if the tokio clock is paused here and this engine goes by the operating system's: a test
     /// that advances its clock would not move the leases.
     pub(crate) fn ignores_paused_clock(&self) -> bool {
@@ -296,11 +293,6 @@ impl Engine {
             answer: Some(answer),
         });
         async move { heard(asked).await.unwrap_or(Release::Unknown) }
-    }
-
-    /// What this process is called on the nodes.
-    pub(crate) const fn client(&self) -> &ClientName {
-        &self.client
     }
 
     /// The sections of this process that have a lock, or wait for it, in the order of asking; none of an

@@ -59,8 +59,8 @@ pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<Master>),
     };
     let found = master.as_ref().map(|master| &master.address);
     let address = found.unwrap_or(&endpoint.address);
-    let wire = sign_in(stream, address, &endpoint.login).await?;
-    let mut wire = wire.with_tag(Arc::clone(&endpoint.tag));
+    let mut wire = sign_in(stream, address, &endpoint.login).await?;
+    wire.tag = Arc::clone(&endpoint.tag);
     if endpoint.database != 0 {
         let database = endpoint.database.to_string();
         let selected = wire.ask::<Value>(words(["SELECT", &database])).await;

@@ -26,8 +26,8 @@ pub(crate) enum Login {
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    user: Option<Arc<str>>,
-    password: Arc<str>,
+    pub(super) user: Option<Arc<str>>,
+    pub(super) password: Arc<str>,
 }
 
 /// Asks the application for user and password, with the address of the node.
@@ -55,14 +55,6 @@ impl Credentials {
             user: None,
             password: password.into(),
         }
-    }
-
-    pub(super) fn user(&self) -> Option<&str> {
-        self.user.as_deref()
-    }
-
-    pub(super) fn password(&self) -> &str {
-        &self.password
     }
 }
 

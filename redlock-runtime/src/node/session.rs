@@ -268,7 +268,7 @@ impl Session {
             };
             let value = value.inspect_err(|_| {
                 if let Some(Owed::Many(kind, _)) = self.owed.front()
-                    && self.wire.has_met_too_large()
+                    && self.wire.has_met_too_large
                 {
                     self.refused.push(mem::discriminant(kind));
                 }
@@ -282,7 +282,7 @@ impl Session {
             };
             match value {
                 Value::Push { kind, data } => {
-                    let keys = connection::changed_keys(&kind, data, self.wire.tag());
+                    let keys = connection::changed_keys(&kind, data, &self.wire.tag);
                     if !self.term.is_empty() && keys.contains(&None) {
                         // Maybe as a replica: see `discovery`.
                         return Err("all its keys were deleted".into());

@@ -32,8 +32,8 @@ pub(super) async fn sign_in(
     let mut wire = Wire::new(stream);
     let hello = match credentials {
         Some(credentials) => {
-            let user = credentials.user().unwrap_or("default");
-            words(["HELLO", "3", "AUTH", user, credentials.password()])
+            let user = credentials.user.as_deref().unwrap_or("default");
+            words(["HELLO", "3", "AUTH", user, &credentials.password])
         }
         None => words(["HELLO", "3"]),
     };
@@ -82,7 +82,7 @@ fn check_version(hello: Value) -> Result<(), Why> {
 /// part of that.
 fn without_secrets(error: &ServerError, credentials: Option<&Credentials>) -> String {
     let text = error.to_string();
-    let password = credentials.map(Credentials::password);
+    let password = credentials.map(|it| &*it.password);
     let is_repeated = password.is_some_and(|it| !it.is_empty() && text.contains(it));
     // Their own words have some passwords in them: "password", and short ones.
     match is_repeated {

@@ -41,9 +41,9 @@ pub(super) struct Wire {
     end: usize,
     reader: Reader,
     /// The connection ends because a reply is larger than any that makes sense.
-    has_met_too_large: bool,
+    pub(super) has_met_too_large: bool,
     /// What all keys begin with on the server.
-    tag: Arc<str>,
+    pub(super) tag: Arc<str>,
 }
 
 impl Wire {
@@ -60,18 +60,6 @@ impl Wire {
             has_met_too_large: false,
             tag: "".into(),
         }
-    }
-
-    pub(super) fn with_tag(self, tag: Arc<str>) -> Self {
-        Self { tag, ..self }
-    }
-
-    pub(super) fn tag(&self) -> &str {
-        &self.tag
-    }
-
-    pub(super) const fn has_met_too_large(&self) -> bool {
-        self.has_met_too_large
     }
 
     /// Takes on a command, to be sent when the wire is polled.

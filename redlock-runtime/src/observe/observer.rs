@@ -251,8 +251,11 @@ impl Observer {
         };
         for (node, state) in changed {
             let state = health::NodeState::new(state, &self.addresses, now);
-            let address = Arc::clone(&self.addresses[node]);
-            let node = NodeStatus::new(address, state, Vec::new());
+            let node = NodeStatus {
+                address: Arc::clone(&self.addresses[node]),
+                state,
+                limitations: Vec::new(),
+            };
             log::node(&node, &self.node_set, voting);
         }
         if let Some(has_quorum) = quorum {
