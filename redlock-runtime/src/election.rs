@@ -94,9 +94,9 @@ impl Election {
     /// # let leadership = redlock.leader("scheduler").value("10.0.0.7:8080").campaign().await?;
     /// let mut leaders = redlock.leader("scheduler").observe();
     /// while let Some(leader) = leaders.next().await {
-    ///     println!("requests go to {}, token {}", leader.value(), leader.token());
-    /// #   assert_eq!(leader.value(), "10.0.0.7:8080");
-    /// #   assert_eq!(leader.token(), leadership.fencing_token()?);
+    ///     println!("requests go to {}, token {}", leader.value, leader.token);
+    /// #   assert_eq!(leader.value, "10.0.0.7:8080");
+    /// #   assert_eq!(leader.token, leadership.fencing_token()?);
     /// #   break;
     /// }
     /// # Ok(())

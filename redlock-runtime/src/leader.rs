@@ -17,24 +17,13 @@ use crate::{
 };
 
 /// A leader, as [`Observation`] has seen it.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leader {
-    value: String,
-    token: FencingToken,
-}
-
-impl Leader {
-    /// Returns the [value](crate::Election::value) that the leader set; empty if it set none.
-    #[must_use]
-    pub fn value(&self) -> &str {
-        &self.value
-    }
-
-    /// Returns the leader's fencing token. Every later leader has a larger one.
-    #[must_use]
-    pub const fn token(&self) -> FencingToken {
-        self.token
-    }
+    /// The [value](crate::Election::value) that the leader set; empty if it set none.
+    pub value: String,
+    /// The leader's fencing token. Every later leader has a larger one.
+    pub token: FencingToken,
 }
 
 /// Follows who leads, without a campaign. [`Election::observe`](crate::Election::observe) makes it; dropping it ends

@@ -7,54 +7,25 @@ use redlock_protocol::Instant;
 use crate::observe::journal::{Entry, Outcome};
 
 /// One call that asked for a lock, and what has become of it.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquisition {
-    key: String,
-    name: Option<&'static str>,
-    asked: Duration,
-    granted: Option<Duration>,
-    ended: Option<Duration>,
-    outcome: Outcome,
+    /// The key of the lock, without the key prefix of the node set.
+    pub key: String,
+    /// The name of the section: the `name` of the attribute, by default the path of the function. `None` without an
+    /// attribute.
+    pub name: Option<&'static str>,
+    /// When the call asked for the lock, counted from when the node set was made.
+    pub asked: Duration,
+    /// When the call got the lock, counted like [`asked`](Self::asked).
+    pub granted: Option<Duration>,
+    /// When the call released the lock, failed or gave up, counted like [`asked`](Self::asked).
+    pub ended: Option<Duration>,
+    /// The outcome of the call so far.
+    pub outcome: Outcome,
 }
 
 impl Acquisition {
-    /// Returns the key of the lock, without the key prefix of the node set.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Returns the name of the section: the `name` of the attribute, by default the path of the function. `None`
-    /// without an attribute.
-    #[must_use]
-    pub const fn name(&self) -> Option<&'static str> {
-        self.name
-    }
-
-    /// Returns when the call asked for the lock, counted from when the node set was made.
-    #[must_use]
-    pub const fn asked(&self) -> Duration {
-        self.asked
-    }
-
-    /// Returns when the call got the lock, counted like [`asked`](Self::asked).
-    #[must_use]
-    pub const fn granted(&self) -> Option<Duration> {
-        self.granted
-    }
-
-    /// Returns when the call released the lock, failed or gave up, counted like [`asked`](Self::asked).
-    #[must_use]
-    pub const fn ended(&self) -> Option<Duration> {
-        self.ended
-    }
-
-    /// Returns the outcome of the call so far.
-    #[must_use]
-    pub const fn outcome(&self) -> &Outcome {
-        &self.outcome
-    }
-
     /// Of a node set that was made when it `began`.
     pub(super) fn new(entry: &Entry, prefix: &str, began: Instant, now: Instant) -> Self {
         Self {

@@ -174,8 +174,8 @@ impl TestRedlock {
     /// redlock.lock("report").hold(body).await.unwrap();
     ///
     /// let history = redlock.history();
-    /// assert_eq!(*history[0].outcome(), Outcome::Released);
-    /// assert_eq!(history[0].ended().unwrap().as_secs(), 2);
+    /// assert_eq!(history[0].outcome, Outcome::Released);
+    /// assert_eq!(history[0].ended.unwrap().as_secs(), 2);
     /// # }
     /// ```
     #[must_use]

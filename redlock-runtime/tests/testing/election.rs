@@ -70,10 +70,10 @@ async fn whoever_observes_sees_one_leader_after_the_other_and_campaigns_for_noth
         let campaign = redlock.leader(KEY).value(value).campaign();
         let leadership = campaign.await.unwrap();
         let leader = leaders.next().await.unwrap();
-        assert_eq!(leader.value(), value);
-        assert_eq!(leader.token(), leadership.fencing_token().unwrap());
-        assert!(Some(leader.token()) > last);
-        last = Some(leader.token());
+        assert_eq!(leader.value, value);
+        assert_eq!(leader.token, leadership.fencing_token().unwrap());
+        assert!(Some(leader.token) > last);
+        last = Some(leader.token);
         assert_eq!(leaders.current().as_ref(), Some(&leader));
         leadership.resign().await;
         while leaders.current().is_some() {
@@ -132,7 +132,7 @@ async fn a_function_that_leads_waits_for_its_turn_and_resigns_when_it_is_dropped
     let mut leaders = redlock.leader(KEY).observe();
     let first = redlock.leader(KEY).campaign().await.unwrap();
     assert_eq!(
-        leaders.next().await.unwrap().token(),
+        leaders.next().await.unwrap().token,
         first.fencing_token().unwrap()
     );
     let mut leads = Box::pin(lead_for_ever(&redlock, "10.0.0.7".to_owned()));
@@ -142,8 +142,8 @@ async fn a_function_that_leads_waits_for_its_turn_and_resigns_when_it_is_dropped
         _ = &mut leads => unreachable!("it leads for ever"),
         leader = leaders.next() => leader.unwrap(),
     };
-    assert_eq!(second.value(), "10.0.0.7");
+    assert_eq!(second.value, "10.0.0.7");
     drop(leads);
     let third = redlock.leader(KEY).campaign().await.unwrap();
-    assert!(third.fencing_token().unwrap() > second.token());
+    assert!(third.fencing_token().unwrap() > second.token);
 }

@@ -21,10 +21,8 @@ async fn write() -> Result<(), LockError> {
 fn times(redlock: &redlock_runtime::testing::TestRedlock) -> Vec<(u64, u64)> {
     let history = redlock.history();
     let time = |at: Option<std::time::Duration>| at.unwrap().as_secs();
-    let times = history
-        .iter()
-        .map(|it| (time(it.granted()), time(it.ended())));
-    assert!(history.iter().all(|it| *it.outcome() == Outcome::Released));
+    let times = history.iter().map(|it| (time(it.granted), time(it.ended)));
+    assert!(history.iter().all(|it| it.outcome == Outcome::Released));
     times.collect()
 }
 

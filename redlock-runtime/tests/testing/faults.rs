@@ -135,7 +135,7 @@ async fn a_body_is_cut_off_by_each_kind_of_end() {
     hold().await.unwrap();
 
     let outcomes = redlock.history();
-    let outcomes: Vec<&Outcome> = outcomes.iter().map(|entry| entry.outcome()).collect();
+    let outcomes: Vec<&Outcome> = outcomes.iter().map(|entry| &entry.outcome).collect();
     assert!(
         matches!(
             outcomes[..],

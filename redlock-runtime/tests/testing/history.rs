@@ -27,12 +27,12 @@ async fn keys_come_in_the_order_in_which_they_were_locked() {
 
     let history = redlock.history();
     let waited = &history[1];
-    assert_eq!(waited.key(), "account:2");
-    assert_eq!(waited.name(), Some("testing::history::charge"));
-    assert_eq!(waited.asked(), seconds(0));
-    assert_eq!(waited.granted().map(|at| at.as_secs()), Some(3));
-    assert_eq!(waited.ended().map(|at| at.as_secs()), Some(4));
-    assert_eq!(*waited.outcome(), Outcome::Released);
+    assert_eq!(waited.key, "account:2");
+    assert_eq!(waited.name, Some("testing::history::charge"));
+    assert_eq!(waited.asked, seconds(0));
+    assert_eq!(waited.granted.map(|at| at.as_secs()), Some(3));
+    assert_eq!(waited.ended.map(|at| at.as_secs()), Some(4));
+    assert_eq!(waited.outcome, Outcome::Released);
 
     redlock.clear_history();
     redlock.assert_locked(Vec::<String>::new());
@@ -46,7 +46,7 @@ async fn it_knows_what_is_held_and_what_waits() {
     redlock.assert_not_held("l");
     let waits = tokio::spawn(redlock.lock("k").wait(seconds(2)).acquire());
     sleep(seconds(1)).await;
-    let last = || redlock.history().pop().unwrap().outcome().clone();
+    let last = || redlock.history().pop().unwrap().outcome;
     assert_eq!(last(), Outcome::Waiting);
     waits.abort();
     assert!(waits.await.unwrap_err().is_cancelled());
@@ -107,7 +107,7 @@ async fn a_node_set_that_was_shut_down_refuses_and_remembers_it() {
     let redlock = Redlock::test();
     redlock.shutdown(seconds(1)).await.unwrap();
     drop(redlock.lock("k").acquire().await.unwrap_err());
-    let outcome = redlock.history()[0].outcome().clone();
+    let outcome = redlock.history()[0].outcome.clone();
     assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome}");
 }
 

@@ -68,12 +68,12 @@ async fn kill_leaders(kills: usize) {
         // On a busy machine a leader can lose its lease by itself, and lead again.
         let seen = loop {
             let seen = leaders.next().await.unwrap();
-            if seen.token().get() >= token {
+            if seen.token.get() >= token {
                 break seen;
             }
         };
-        if seen.token().get() == token {
-            assert_eq!(seen.value(), process.to_string());
+        if seen.token.get() == token {
+            assert_eq!(seen.value, process.to_string());
         }
         let at = candidates.iter().position(|it| it.pid() == process);
         let killed = &mut candidates[at.expect("a process that lives leads")];
@@ -152,8 +152,8 @@ async fn an_observer_sees_each_leader_whether_servers_notify_it_or_not() {
             let campaign = candidate.leader("scheduler").value(value).campaign();
             let leadership = campaign.await.unwrap();
             let leader: Leader = leaders.next().await.unwrap();
-            assert_eq!(leader.value(), value, "notified: {is_notified}");
-            assert_eq!(leader.token(), leadership.fencing_token().unwrap());
+            assert_eq!(leader.value, value, "notified: {is_notified}");
+            assert_eq!(leader.token, leadership.fencing_token().unwrap());
             leadership.resign().await;
             await_state("nobody leads", || leaders.current().is_none()).await;
         }
@@ -168,11 +168,11 @@ async fn a_leader_changes_what_it_says_of_itself() {
     let candidate = builder.build().await.unwrap();
     let election = candidate.leader("scheduler").value("starting");
     let leadership = election.campaign().await.unwrap();
-    assert_eq!(leaders.next().await.unwrap().value(), "starting");
+    assert_eq!(leaders.next().await.unwrap().value, "starting");
     leadership.set_value("10.0.0.7:8080").unwrap();
     let leader = leaders.next().await.unwrap();
-    assert_eq!(leader.value(), "10.0.0.7:8080");
-    assert_eq!(leader.token(), leadership.fencing_token().unwrap());
+    assert_eq!(leader.value, "10.0.0.7:8080");
+    assert_eq!(leader.token, leadership.fencing_token().unwrap());
 
     let error = leadership.set_value("v".repeat(257)).unwrap_err();
     assert!(matches!(error, LockError::Config(_)), "{error}");
@@ -197,8 +197,8 @@ async fn an_observer_keeps_the_leader_while_servers_are_down_and_sees_the_next_o
     let election = candidate.leader("scheduler").value("second");
     let _leadership = election.campaign().await.unwrap();
     let second = leaders.next().await.unwrap();
-    assert_eq!(second.value(), "second");
-    assert!(second.token() > first.token());
+    assert_eq!(second.value, "second");
+    assert!(second.token > first.token);
     cluster[1].kill();
     while observer.health().has_quorum() {
         tokio::task::yield_now().await;

@@ -35,5 +35,5 @@ async fn a_transfer_stops_when_its_lock_is_lost() {
     assert!(matches!(outcome, Err(LockError::Lost(_))));
     // Half a transfer: here is something to mend.
     assert_eq!(*ledger.0.lock().unwrap(), ["debit"]);
-    assert_eq!(*redlock.history()[0].outcome(), Outcome::Lost);
+    assert_eq!(redlock.history()[0].outcome, Outcome::Lost);
 }
