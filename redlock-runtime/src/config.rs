@@ -18,8 +18,6 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::{LockParams, Mode};
 
-pub use self::discovery_url::split as split_urls;
-pub use self::duration::parse_duration;
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};
@@ -29,6 +27,8 @@ pub(crate) use self::rules::permits_problem;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 pub use self::{
+    discovery_url::split as split_urls,
+    duration::parse_duration,
     error::ConfigError,
     options::{Options, Renew},
     problem::{ConfigProblem, NODES_VARIABLE, ProblemKind},
@@ -219,7 +219,7 @@ pub(crate) fn problems_of_sections(settings: &Settings) -> Vec<ConfigProblem> {
     all.retain(|section| section.can_be_checked_at_start());
     let problems = all.into_iter().flat_map(|section| {
         // What follows in the key cannot make it a key that is not reserved.
-        let key = format!("{}{}", settings.key_prefix, section.key());
+        let key = format!("{}{}", settings.key_prefix, section.key);
         let of_key = reserved_key(&key);
         let of_options = section.options().params(settings, false).err();
         let problems = of_options.into_iter().flat_map(ConfigError::into_problems);

@@ -162,7 +162,7 @@ impl Section {
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
-        let name = Some(info.name());
+        let name = Some(info.name);
         let shared = match redlock {
             _ if placeholder.is_some() => Err(LockError::EmptyKey { placeholder }),
             None => Err(LockError::not_installed(keys.text(), name)),

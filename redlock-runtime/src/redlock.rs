@@ -113,7 +113,7 @@ impl Redlock {
     /// }
     ///
     /// let sections = Redlock::sections();
-    /// assert!(sections.iter().any(|it| it.name() == "orders.pay" && it.key() == "order:{id}"));
+    /// assert!(sections.iter().any(|it| it.name == "orders.pay" && it.key == "order:{id}"));
     /// ```
     ///
     /// Some functions are first checked when they are called, and then fail with

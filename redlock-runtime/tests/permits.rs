@@ -135,7 +135,7 @@ async fn an_annotated_function_has_its_permits() {
         assert_eq!(export(&redlock, 7, depth).await.unwrap(), 2.min(depth + 1));
     }
     let sections = Redlock::sections();
-    let export = sections.iter().find(|it| it.name().ends_with("::export"));
+    let export = sections.iter().find(|it| it.name.ends_with("::export"));
     assert_eq!(export.unwrap().permits(), Some(2));
 }
 

@@ -126,7 +126,7 @@ async fn options_that_do_not_go_together_are_refused() {
 fn it_is_known_of_a_function_whether_it_shares() {
     let is_shared = |name: &str| {
         let sections = Redlock::sections();
-        let section = sections.iter().find(|section| section.name() == name);
+        let section = sections.iter().find(|section| section.name == name);
         section.unwrap().is_shared()
     };
     assert!(is_shared("shared::read") && !is_shared("shared::write"));

@@ -135,7 +135,7 @@ async fn refused(builder: Builder) -> ConfigError {
 
 fn section(name: &str) -> &'static SectionInfo {
     let mut all = Redlock::sections().into_iter();
-    all.find(|section| section.name() == name)
+    all.find(|section| section.name == name)
         .unwrap_or_else(|| panic!("{name} is not registered"))
 }
 
@@ -169,7 +169,7 @@ async fn install_reports_every_section_that_cannot_work() {
     expected.sort_unstable();
     assert_eq!(found, expected, "{error}");
     let told = error.to_string();
-    let line = section("long").line();
+    let line = section("long").line;
     let place = format!(
         "`long` ({}:{line}): `expire` is longer than `max_lease`",
         file!()
@@ -215,21 +215,21 @@ async fn reserved_with_a_prefix(id: u8) -> Result<u8> {
 }
 
 fn name(problem: &ConfigProblem) -> &str {
-    problem.section.expect("it is in a section").name()
+    problem.section.expect("it is in a section").name
 }
 
 #[tokio::test]
 async fn sections_are_listed_with_their_arguments() {
     let long = section("long");
-    assert_eq!(long.key(), "long:{id}");
-    assert_eq!(long.via(), None);
+    assert_eq!(long.key, "long:{id}");
+    assert_eq!(long.via, None);
     assert_eq!(long.expire(), Some(90 * SECOND));
     assert_eq!((long.wait(), long.max_hold()), (Duration::ZERO, None));
     assert!(!long.renews() && long.renewal_interval().is_none());
-    assert!(long.file().ends_with("sections.rs"));
+    assert!(long.file.ends_with("sections.rs"));
     let source = include_str!("sections.rs")
         .lines()
-        .nth(long.line() as usize - 1);
+        .nth(long.line as usize - 1);
     assert!(source.unwrap().contains("name = \"long\""), "{long}");
 
     let renewal = section("default.renew");
@@ -239,7 +239,7 @@ async fn sections_are_listed_with_their_arguments() {
     let hold = section("default.hold");
     assert!(hold.renews() && hold.renewal_interval().is_none());
     assert_eq!(hold.max_hold(), Some(8 * SECOND));
-    assert_eq!(section("via").via(), Some("&locks.0"));
+    assert_eq!(section("via").via, Some("&locks.0"));
     // The value of `Self::LEASE` is not known, but the literal is.
     let of_self = section("self");
     assert_eq!((of_self.expire(), of_self.wait()), (None, SECOND));
@@ -249,7 +249,7 @@ async fn sections_are_listed_with_their_arguments() {
         section(&format!("redlock_edition_{edition}::edition"));
     }
     let all = Redlock::sections();
-    assert!(all.is_sorted_by_key(|section| (section.file(), section.line())));
+    assert!(all.is_sorted_by_key(|section| (section.file, section.line)));
 }
 
 /// What is not checked at the start fails when it is called, and says which function it is.
@@ -261,6 +261,6 @@ async fn the_check_at_the_first_call_names_the_function() {
         panic!("{error}");
     };
     assert_eq!(wrong(config), [("via", "expire")]);
-    let place = format!("`via` ({}:{})", file!(), section("via").line());
+    let place = format!("`via` ({}:{})", file!(), section("via").line);
     assert!(error.to_string().contains(&place), "{error}");
 }

@@ -21,7 +21,7 @@ const LONGEST_TAG: usize = 64;
 /// The hash tag of a node that is a cluster, if its URL has none.
 const TAG: &str = "redlock";
 
-/// The URLs of a text, with commas between them. The addresses in one have commas between them as well.
+/// Returns the URLs of a text, with commas between them. The addresses in one have commas between them as well.
 pub fn split(list: &str) -> Vec<String> {
     let mut urls: Vec<String> = Vec::new();
     for part in list

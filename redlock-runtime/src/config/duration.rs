@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A whole number of milliseconds. As the attribute reads it, but for numbers without a unit: what counts seconds in one library counts
-/// milliseconds in another.
+/// Reads a whole number of milliseconds. As the attribute does, but for numbers without a unit: what counts seconds in
+/// one library counts milliseconds in another.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let is_number = |character: char| character.is_ascii_digit() || character == '.';
     let (number, unit) = text.split_at(text.find(|character| !is_number(character))?);

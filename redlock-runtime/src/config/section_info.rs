@@ -10,50 +10,25 @@ use super::options::{Options, Renew};
 /// Of a duration that is a constant of a type, such as `expire = Self::LEASE`, or that is known at run
 /// time only, such as `expire = self.lease`, the value is not known here, and the methods answer as if
 /// the attribute did not name it.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionInfo {
-    name: &'static str,
-    key: &'static str,
-    via: Option<&'static str>,
-    file: &'static str,
-    line: u32,
+    /// The name of the section in errors: the `name` of the attribute, by default the path of the function.
+    pub name: &'static str,
+    /// The template of the key as the attribute has it, such as `order:{id}`, without the [key
+    /// prefix](crate::Builder::key_prefix).
+    pub key: &'static str,
+    /// The text of `via`; `None` if the section uses the installed node set.
+    pub via: Option<&'static str>,
+    /// The file of the attribute, by the name that rustc got.
+    pub file: &'static str,
+    /// The line of the attribute, counted from 1. If a macro makes the function, it is the line of the macro's call.
+    pub line: u32,
     options: Options,
     is_complete: bool,
 }
 
 impl SectionInfo {
-    /// Returns the name of the section in errors: the `name` of the attribute, by default the path of the function.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Returns the template of the key as the attribute has it, such as `order:{id}`, without the [key
-    /// prefix](crate::Builder::key_prefix).
-    #[must_use]
-    pub const fn key(&self) -> &'static str {
-        self.key
-    }
-
-    /// Returns the text of `via`; `None` if the section uses the installed node set.
-    #[must_use]
-    pub const fn via(&self) -> Option<&'static str> {
-        self.via
-    }
-
-    /// Returns the file of the attribute, by the name that rustc got.
-    #[must_use]
-    pub const fn file(&self) -> &'static str {
-        self.file
-    }
-
-    /// Returns the line of the attribute, counted from 1. If a macro makes the function, it is the line of the macro's
-    /// call.
-    #[must_use]
-    pub const fn line(&self) -> u32 {
-        self.line
-    }
-
     /// Returns the lease; `None` if the node set decides it.
     #[must_use]
     pub const fn expire(&self) -> Option<Duration> {

@@ -94,7 +94,7 @@ const fn of_tls(error: &Error) -> WhyKind {
     }
 }
 
-/// Of an error that a server replies.
+/// Returns why a server is of no use that replies with this error.
 pub fn of_server(error: &ServerError) -> Why {
     let detail = error.details().unwrap_or_default();
     let kind = match rejection(error.code(), detail) {

@@ -98,7 +98,7 @@ impl Meter {
     /// Prometheus sees no increase in a counter that is there only from its first event.
     pub(super) fn node_set(&self, (voting, has_quorum): (usize, bool), under_replicated: usize) {
         for section in SectionInfo::all() {
-            self.of(Some(section.name()));
+            self.of(Some(section.name));
         }
         let node_set = || Arc::clone(&self.node_set);
         gauge!("redlock_nodes_voting", "node_set" => node_set()).set(voting as f64);
