@@ -243,12 +243,7 @@ impl ServerArgs {
             tls = tls.cacert_file(authorities);
         }
         // One file may hold both.
-        let cert = self.tls_cert.as_ref().or(self.tls_key.as_ref());
-        let key = self.tls_key.as_ref().or(self.tls_cert.as_ref());
-        match cert.zip(key) {
-            Some((cert, key)) => tls.cert_files(cert, key),
-            None => tls,
-        }
+        tls.cert_or_key_file(self.tls_cert.as_ref(), self.tls_key.as_ref())
     }
 }
 

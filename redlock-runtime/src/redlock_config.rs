@@ -156,16 +156,7 @@ impl RedlockConfig {
             });
         }
         #[cfg(feature = "tls")]
-        {
-            // A file may hold both.
-            let cert = self.cert.as_ref().or(self.key.as_ref());
-            let key = self.key.as_ref().or(self.cert.as_ref());
-            let tls = match cert.zip(key) {
-                Some((cert, key)) => self.tls.cert_files(cert, key),
-                None => self.tls,
-            };
-            builder = builder.tls(tls);
-        }
+        let builder = builder.tls(self.tls.cert_or_key_file(self.cert, self.key));
         builder
     }
 }

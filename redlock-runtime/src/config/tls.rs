@@ -85,6 +85,20 @@ impl Tls {
         self
     }
 
+    /// Presents a client's certificate from a file, if one is named. It may hold both the certificate and its key.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cert_or_key_file<P: Into<PathBuf> + Clone>(
+        self,
+        cert: Option<P>,
+        key: Option<P>,
+    ) -> Self {
+        match cert.clone().or(key.clone()).zip(key.or(cert)) {
+            Some((cert, key)) => self.cert_files(cert, key),
+            None => self,
+        }
+    }
+
     /// Presents the client's certificate and uses its private key, from PEM texts; see
     /// [`cert_files`](Self::cert_files).
     #[must_use]

@@ -18,19 +18,13 @@ fn tls_of(url: &Url) -> Result<Tls, String> {
         }
         match &*name {
             "cacert" => tls = tls.cacert_file(&*value),
-            "cert" => cert = Some(value),
-            "key" => key = Some(value),
+            "cert" => cert = Some(value.into_owned()),
+            "key" => key = Some(value.into_owned()),
             "sni" => tls = tls.sni(value),
             _ => {}
         }
     }
-    // A file may hold both.
-    if let (Some(cert), Some(key)) = (
-        cert.as_ref().or(key.as_ref()),
-        key.as_ref().or(cert.as_ref()),
-    ) {
-        tls = tls.cert_files(&**cert, &**key);
-    }
+    let tls = tls.cert_or_key_file(cert, key);
     Ok(tls.insecure(url.fragment() == Some("insecure")))
 }
 
