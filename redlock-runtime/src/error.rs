@@ -91,10 +91,13 @@ struct Circumstances {
 }
 
 /// The reply of one node in the deciding round. `Display` writes a sentence that begins with the node's address.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeVerdict {
-    node: Arc<str>,
-    verdict: Verdict,
+    /// The node's address, without user and password.
+    pub node: Arc<str>,
+    /// The reply.
+    pub verdict: Verdict,
 }
 
 impl LockError {
@@ -247,26 +250,12 @@ impl Report {
 
     /// A majority would have answered in time if none had answered with an error.
     fn is_rejected(&self) -> bool {
-        let verdicts = self.0.verdicts.iter().map(NodeVerdict::verdict);
+        let verdicts = self.0.verdicts.iter().map(|it| &it.verdict);
         let is_error = |verdict: &&Verdict| {
             matches!(verdict, Verdict::Refused { .. } | Verdict::Garbled { .. })
         };
         2 * verdicts.filter(is_error).count() >= self.0.verdicts.len()
             && !self.0.verdicts.is_empty()
-    }
-}
-
-impl NodeVerdict {
-    /// Returns the node's address, without user and password.
-    #[must_use]
-    pub fn node(&self) -> &str {
-        &self.node
-    }
-
-    /// Returns the reply.
-    #[must_use]
-    pub const fn verdict(&self) -> &Verdict {
-        &self.verdict
     }
 }
 
@@ -360,7 +349,7 @@ impl LockError {
             Self::Config(error) => write!(f, "invalid lock options: {error}")?,
         }
         let verdicts = self.verdicts().iter();
-        f.write_str(&listed(verdicts.map(|it| (it.node(), it))))
+        f.write_str(&listed(verdicts.map(|it| (&*it.node, it))))
     }
 }
 

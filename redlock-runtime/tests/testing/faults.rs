@@ -15,9 +15,9 @@ async fn one_of_three_may_be_unreachable_and_two_may_not() {
     let error = redlock.lock("k").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum(_)), "{error}");
     let said = &error.verdicts()[0];
-    assert_eq!(said.node(), redlock.node(0).address());
+    assert_eq!(&*said.node, redlock.node(0).address());
     assert!(
-        matches!(said.verdict(), Verdict::Unreachable { .. }),
+        matches!(said.verdict, Verdict::Unreachable { .. }),
         "{error}"
     );
     assert_eq!(start.elapsed(), seconds(0));

@@ -78,7 +78,7 @@ async fn a_node_whose_clock_ran_ahead_of_the_guard_band_loses_its_vote() {
     let error = guard.extend().await.unwrap_err();
 
     assert!(matches!(error, LockError::NoQuorum(_)), "{error}");
-    let verdict = error.verdicts()[1].verdict();
+    let verdict = &error.verdicts()[1].verdict;
     assert!(
         matches!(verdict, Verdict::ClockAhead { by } if *by > NEVER / 10),
         "{error}"

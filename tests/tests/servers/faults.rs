@@ -117,7 +117,7 @@ async fn lose_a_majority(fault: Fault, failing: usize) {
     let error = attempt.await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::NoQuorum(_)), "{error}");
     assert_eq!(error.verdicts().len(), 5);
-    let is_told = |verdict: &&NodeVerdict| match verdict.verdict() {
+    let is_told = |verdict: &&NodeVerdict| match verdict.verdict {
         Verdict::Unreachable { .. } => matches!(fault, Fault::Dead),
         Verdict::TimedOut => matches!(fault, Fault::Silent),
         Verdict::Disconnected { .. } => matches!(fault, Fault::Broken),

@@ -132,7 +132,7 @@ async fn a_rival_does_not_win_by_what_a_node_forgot() {
     await_quarantine(&rival, 1).await;
 
     let error = rival.lock("k").acquire().await.unwrap_err();
-    let verdict = error.verdicts()[1].verdict();
+    let verdict = &error.verdicts()[1].verdict;
     assert!(matches!(verdict, Verdict::Quarantined { .. }), "{error}");
     cluster[2].await_free("k").await;
     // Less than a majority has its key now.
@@ -222,7 +222,7 @@ async fn assert_no_vote_of_1(redlock: &Redlock, cluster: &Cluster) {
 
     assert!(matches!(error, LockError::Quarantined(_)), "{error}");
     assert!(error.retry_after() > Some(Duration::ZERO), "{error}");
-    let verdict = error.verdicts()[1].verdict();
+    let verdict = &error.verdicts()[1].verdict;
     assert!(matches!(verdict, Verdict::Quarantined { .. }), "{error}");
     let nodes = redlock.nodes();
     assert!(
