@@ -93,7 +93,8 @@ impl Tls {
         cert: Option<P>,
         key: Option<P>,
     ) -> Self {
-        match cert.clone().or(key.clone()).zip(key.or(cert)) {
+        let both = cert.clone().or_else(|| key.clone());
+        match both.zip(key.or(cert)) {
             Some((cert, key)) => self.cert_files(cert, key),
             None => self,
         }
