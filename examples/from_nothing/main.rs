@@ -20,7 +20,7 @@ async fn pay(State(db): State<Pool>, Path(id): Path<i64>) -> Result<StatusCode> 
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Stands for a payment provider. Give a real one an idempotency key: no token stops it.
+/// Stands for a payment provider. A real one checks no token: give it an idempotency key.
 async fn charge(_order: i64) {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
