@@ -1,8 +1,8 @@
 //! The attribute [`#[redis_lock]`](macro@redis_lock). Depend on [redlock-runtime](https://docs.rs/redlock-runtime),
-//! which re-exports it and which its expansion needs.
+//! which re-exports it: the expansion needs that crate.
 //!
-//! An expansion has three phases: `args` and `function` read, `check` compares, `expand` writes.
-//! Every mistake of one attribute is reported at once, beside the function as it was.
+//! An expansion has three phases: the modules `args` and `function` parse, `check` finds mistakes, `expand` writes
+//! code. All mistakes of an attribute are reported at once, and the function is kept as it is.
 
 use proc_macro::TokenStream;
 

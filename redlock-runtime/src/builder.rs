@@ -64,7 +64,7 @@ impl Builder {
     /// Sets the nodes, as URLs. Without this call they come from the environment variable `REDLOCK_NODES`: see
     /// [`nodes_from_env_or`](Self::nodes_from_env_or).
     ///
-    /// - `redis://[user:password@]host[:port][/database]`; without a password, the user needs none
+    /// - `redis://[user:password@]host[:port][/database]`; leave out `:password` if the user needs none
     /// - `rediss://...`: TLS, with the feature `tls`; `Builder::tls` has the parameters
     /// - `redis+sentinel://[user:password@]host[:port],.../master[/database]`: the [master that a majority of these
     ///   Sentinels names](crate::guide::servers#masters-that-sentinels-name)
@@ -194,9 +194,9 @@ impl Builder {
         self
     }
 
-    /// Sets how much longer a node keeps a key than the lease and the drift of clocks. It absorbs clock steps of the
-    /// nodes. It costs time only after a crash, because a release is immediate. Default: 500 ms, or a tenth of the
-    /// lease if that is longer. At most 2.4 hours, a tenth of the longest possible lease.
+    /// Sets how long a node keeps a key beyond the lease and the drift of clocks. It absorbs clock steps of the nodes.
+    /// It costs time only after a crash, because a release is immediate. Default: 500 ms, or a tenth of the lease if
+    /// that is longer. At most 2.4 hours, a tenth of the longest possible lease.
     pub const fn guard_band(mut self, band: Duration) -> Self {
         self.settings.guard_band = Some(band);
         self
@@ -206,7 +206,8 @@ impl Builder {
     /// Default: 50 ms, or a twentieth of the lease if that is longer. At most 72 minutes, a twentieth of the longest
     /// possible lease.
     ///
-    /// No round waits for longer than 1 s, because a node that lost its memory may vote again after that.
+    /// A round waits for at most 1 s, even with a longer timeout, because a node that lost its memory may vote again
+    /// after that.
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.settings.node_timeout = Some(timeout);
         self
@@ -214,8 +215,8 @@ impl Builder {
 
     /// Sets how long connecting to a node may take. No lock waits for it. Default: 1 s. At most 1 minute.
     ///
-    /// It also limits the silence of a connected node that owes replies: after this time, or after a quarter of it on a
-    /// connection that was idle for a second, the library connects again.
+    /// It also limits the silence of a connected node that owes replies: the library connects again after this time, or
+    /// after a quarter of it if the connection was idle for a second before.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
@@ -246,8 +247,8 @@ impl Builder {
     /// Lets a node that may have lost its memory vote for this process at once, without the wait after a restart and
     /// the wait for new servers. Default: `false`.
     ///
-    /// Only for development and tests: in production, this process can get a lock after a restart that another one
-    /// holds. Processes without this option still wait, so their locks exclude each other.
+    /// Only for development and tests: in production, after a restart of a node, this process can get a lock that
+    /// another one holds. Processes without this option still wait, so their locks exclude each other.
     pub const fn assume_fresh(mut self, assume: bool) -> Self {
         self.settings.assume_fresh = assume;
         self
@@ -269,19 +270,19 @@ impl Builder {
     /// acquires and releases the lock on the servers by itself. Then it pauses for a random time, as the other clients
     /// do.
     ///
-    /// The cost: a contended lock takes one round to the servers per section, in place of some twenty rounds a second
-    /// in all, so far fewer sections run in a second. After releasing a key, the same process waits up to 50 ms before
-    /// a call with a [`wait`](crate::Lock::wait) takes it again, even without contention. Uncontended locks are as fast
-    /// as without it.
+    /// The cost: a contended lock takes one round to the servers for each section; without the option, it takes some
+    /// twenty rounds a second in all. So it runs far fewer sections a second. After releasing a key, the same process
+    /// waits up to 50 ms before a call with a [`wait`](crate::Lock::wait) takes it again, even without contention.
+    /// Uncontended locks are as fast as without it.
     pub const fn mixed_fleet(mut self, mixed: bool) -> Self {
         self.settings.mixed_fleet = mixed;
         self
     }
 
-    /// Runs the engine as a task on this runtime instead of on a thread of its own. Locks are faster with few
-    /// concurrent tasks, and slower with many. Tests can pause the clock. Renewals stall when the runtime stalls. When
-    /// the runtime is dropped, unreleased locks stay until their keys expire. The runtime needs its timer and I/O
-    /// enabled.
+    /// Runs the engine as a task on this runtime instead of on a thread of its own. Locks are then faster with few
+    /// concurrent tasks, and slower with many. Tests can pause the runtime's clock. Renewals stall when the runtime
+    /// stalls. When the runtime is dropped, unreleased locks stay until their keys expire. The runtime needs its timer
+    /// and I/O enabled.
     ///
     /// Without this call, threads that use locks do part of the engine's work, one at a time. If all processors are
     /// busy, a thread that is rarely scheduled, such as one of `SCHED_IDLE`, can delay all other locks of the process
@@ -289,7 +290,7 @@ impl Builder {
     /// runtime, even of one worker: only its threads do the engine's work then.
     ///
     /// If the clock of the calling runtime is paused, `memory://` nodes run on that runtime without this call, and
-    /// servers are a [`ProblemKind::PausedClock`].
+    /// servers fail with [`ProblemKind::PausedClock`].
     pub fn runtime(mut self, handle: Handle) -> Self {
         self.runtime = Some(handle);
         self
@@ -308,8 +309,8 @@ impl Builder {
     /// Every [mistake](ProblemKind) in the configuration, at once. Two of them are found by the servers:
     ///
     /// - two URLs lead to one server
-    /// - no majority is left without the servers that refuse access, may delete locks, or are used by other processes
-    ///   with another [`max_lease`](Self::max_lease)
+    /// - no majority is left, because servers refuse access, may delete locks, or are used by other processes with
+    ///   another [`max_lease`](Self::max_lease)
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
@@ -377,8 +378,8 @@ impl Builder {
     /// settings first. Keep the returned value in `main`: dropping it cuts off running bodies and ends the node set. To
     /// let bodies finish, call [`Redlock::shutdown`] before.
     ///
-    /// Waits until a majority of nodes votes, without limit. New servers look like servers that have lost all locks, so
-    /// they vote when such locks have expired. This takes:
+    /// Waits until a majority of nodes votes, without limit while waiting can help. New servers look like servers that
+    /// have lost all locks, so they vote when such locks have expired. This takes:
     ///
     /// - the key TTL of the default lease, about 6 s, once; a lease below 5 s counts as 5 s
     /// - the key TTL of [`max_lease`](Self::max_lease), by default 67 s, if a new server is out of reach, it is the

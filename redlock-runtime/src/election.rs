@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Redlock {
-    /// Makes an election: at most one process of the fleet leads at a time, and another one follows when it resigns or
-    /// dies. It sends nothing: [`Election::campaign`] and [`Election::run`] do.
+    /// Makes an election: at most one process of the fleet leads at a time, and when it resigns or dies, another one
+    /// follows. It sends nothing: [`Election::campaign`] and [`Election::run`] do.
     ///
     /// The key follows the rules of [`lock`](Self::lock).
     ///
@@ -47,9 +47,9 @@ impl Redlock {
 /// - [`Redlock::inspect`] with the key of the election reports which process leads, and which ones wait.
 /// - A [`Lock`] with the key of the election excludes the leader. Use a key that nothing else locks.
 ///
-/// A leader that is paused, or that cannot reach a majority of the nodes, loses its leadership when the lease ends.
-/// A write that it sent before can arrive later. Send the [fencing token](Lease::fencing_token) with each write, and let
-/// the store refuse writes of earlier leaders: see [`fence`](crate::fence).
+/// A leader that is paused, or that cannot reach a majority of the nodes, loses its leadership when the lease ends. A
+/// write that it sent before can arrive later. Send the [fencing token](Lease::fencing_token) with the first read and
+/// every write, and let the store refuse writes of earlier leaders: see [`fence`](crate::fence).
 #[derive(Clone, Debug)]
 #[must_use = "nobody campaigns before `campaign` or `run` is awaited"]
 pub struct Election {
@@ -111,8 +111,8 @@ impl Election {
 
     /// Waits until this process leads.
     ///
-    /// Without [`wait`](Self::wait) the call waits through outages of the nodes, too. A lease that ends before this
-    /// future is polled again, because the process was paused, begins another attempt with the whole `wait`.
+    /// Without [`wait`](Self::wait) the call waits without limit, also through outages of the nodes. If the process is
+    /// paused, and its lease ends before this future is polled again, another attempt begins with the whole `wait`.
     ///
     /// # Errors
     /// [`LockError::Contended`], [`NoQuorum`](LockError::NoQuorum) or [`Quarantined`](LockError::Quarantined) if the

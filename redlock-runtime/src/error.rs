@@ -115,7 +115,7 @@ impl LockError {
         self.report().map_or(Duration::ZERO, Report::elapsed)
     }
 
-    /// Returns when a retry makes sense. For [`LockError::Contended`] the lock of the holder expires then, if that is
+    /// Returns when a retry makes sense. For [`LockError::Contended`]: when the holder's lock expires, if that is
     /// known. For [`LockError::Quarantined`] a majority votes again by then. `None` for all other errors.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {

@@ -10,13 +10,13 @@ use crate::{
     section::Section,
 };
 
-/// A held lock. Dropping it releases the lock on every node, wherever and however it is dropped:
-/// in or outside a runtime, on a panic, with the task that owned it. The release itself is the
-/// engine's work and cannot be cancelled. `std::process::exit` drops nothing: end the section before, or
-/// call [`Redlock::shutdown`](crate::Redlock::shutdown), or the lock stays until its keys expire.
+/// A held lock. Dropping it releases the lock on every node, wherever and however it is dropped: in or outside a
+/// runtime, on a panic, with the task that owned it. The release itself is the engine's work and cannot be cancelled.
+/// `std::process::exit` drops nothing: first release the guard, or call
+/// [`Redlock::shutdown`](crate::Redlock::shutdown); otherwise the lock stays until its keys expire.
 ///
-/// Dropping does not wait for the nodes: until the release reaches them, another process finds the lock taken. Later
-/// requests of this process are sent after it. [`release`](Self::release) waits for the nodes.
+/// Dropping does not wait for the nodes: until the release reaches them, another process finds the lock taken. This
+/// process sends its later requests after the release. [`release`](Self::release) waits for the nodes.
 ///
 /// **A guard stops no code.** [`Lock::hold`](crate::Lock::hold) and annotated functions drop their body when the lock
 /// ends; under a guard, check [`is_held`](Lease::is_held) before each step that must not happen without the lock, or
@@ -42,7 +42,7 @@ impl Guard {
     }
 
     /// Turns an exclusive lock into a [shared](crate::Lock::shared) one, without a gap: no writer comes between, and
-    /// readers that wait may enter. Returns how long the lease lasts, which begins anew.
+    /// readers that wait may enter. The lease begins anew. Returns how long it lasts.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

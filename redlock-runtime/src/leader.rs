@@ -29,17 +29,17 @@ pub struct Leader {
 /// Follows who leads, without a campaign. [`Election::observe`](crate::Election::observe) makes it; dropping it ends
 /// the reads.
 ///
-/// It is a hint for routing, never a proof: when a leader is returned, it may have lost its leadership already. What it
-/// writes needs the [fencing token](Leader::token) as ever.
+/// It is a hint for routing, never a proof: when a leader is returned, it may have lost its leadership already. So the
+/// leader's writes still need the [fencing token](Leader::token).
 ///
 /// - A leader counts as soon as a majority of the nodes shows its lock, and one of them its value. The value is there
 ///   one request after the campaign was won.
 /// - A leader whose process dies is seen until its keys expire, and for up to a second longer.
 /// - While no majority of the nodes can be read, the last leader stays.
-/// - An observation has a connection of its own to each node and reads it with two `GET` commands: when the server
-///   notifies it of a change, at most 20 times a second, and once a second without a change. A server whose user may
-///   not use `CLIENT TRACKING` is read 4 times a second. Each renewal of the leader is a change. Share one observation
-///   within a process.
+/// - An observation has a connection of its own to each node and reads the node with two `GET` commands: at each change
+///   that the server reports, at most 20 times a second, and otherwise once a second. A server whose user may not use
+///   `CLIENT TRACKING` is read 4 times a second. Each renewal of the leader is a change. Share one observation within a
+///   process.
 pub struct Observation {
     seen: watch::Receiver<Option<Leader>>,
     /// Of the leader that was returned last.

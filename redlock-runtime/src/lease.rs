@@ -99,7 +99,8 @@ impl Lease {
     }
 
     /// Returns the number by which a store tells this holder from earlier ones. It is larger than the token of every
-    /// acquisition of this key that had ended when this one began, and is never given twice.
+    /// holder of this key whose lock had ended when this acquisition began. It is unique, with the exceptions of
+    /// [promise 8](crate::guarantees#promises).
     ///
     /// Send it with the *first read* and every write; the store refuses a token that is smaller than the largest it has
     /// seen: see [`fence`](crate::fence). With [permits](crate::Lock::permits), several holders have tokens at a time:
@@ -107,7 +108,7 @@ impl Lease {
     ///
     /// # Errors
     /// [`LockError::Lost`], [`LockError::Expired`], [`LockError::Released`] or [`LockError::Stopped`] if the lock is no
-    /// longer held; also an error if it is not held yet.
+    /// longer held. It also fails while the lock is not held yet.
     pub fn fencing_token(&self) -> Result<FencingToken, LockError> {
         let asked = self.asked()?;
         if !self.is_held() {
@@ -181,7 +182,7 @@ impl Lease {
     ///
     /// - It never shortens the lease: if more than `length` is left, that stays.
     /// - [Renewals](crate::Lock::renew) and [`extend`](Self::extend) go on with the length that the lock was acquired
-    ///   with, and change nothing until the longer lease has no more left than that.
+    ///   with, and change nothing while more than that is left.
     /// - [`max_hold`](crate::Lock::max_hold) limits it.
     /// - If the process is killed, the nodes keep the lock for the new length.
     ///

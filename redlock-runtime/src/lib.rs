@@ -32,11 +32,11 @@
 //!
 //! # Guarantees
 //!
-//! - The body never starts without the lock, and is not polled after its lease has ended. A [`Guard`] has no
-//!   body and stops no code: code under a guard checks [`is_held`](Lease::is_held).
-//! - Leases of two holders never overlap, while clocks run about equally fast and no other program
-//!   deletes keys.
-//! - Every attempt is released on every node that might hold its key, however it ended.
+//! - The body never starts without the lock, and is not polled after its lease has ended. A [`Guard`] has no body and
+//!   stops no code: your code must check [`is_held`](Lease::is_held).
+//! - Leases of two holders never overlap, if clocks run about equally fast and make no large steps, and no other
+//!   program deletes keys.
+//! - However an attempt ends, its key is released on every node that might hold it, while the process lives.
 //! - Fencing tokens are unique while a majority of nodes keeps its memory, clocks are not set back by an hour,
 //!   and nobody tampers with the counters.
 //!
@@ -48,17 +48,17 @@
 //! detects this and *quarantines* the node: it does not vote until every lock that it may have forgotten has
 //! expired.
 //!
-//! - With leases of 5 s, a restarted node votes again after about 6 s. Each node records the longest key TTL
-//!   that it has granted recently, so the other nodes know how long to wait. If too few of them can be
+//! - With leases of 5 s, a restarted node votes again after about 6 s. Each node records the longest key TTL that it
+//!   has granted recently, so the records of the other nodes show how long it must wait. If too few of them can be
 //!   read, the node votes again after the key TTL of [`max_lease`](Builder::max_lease).
 //! - One quarantined node of three or five delays no lock. Without a majority of other nodes, calls fail with
 //!   [`LockError::Quarantined`], or wait.
 //! - Held locks survive restarts of one node after the other: their keys are written to a node again as
 //!   soon as it votes.
-//! - If all servers are new, they vote after the key TTL of the default lease, which counts as 5 s at least. A single
-//!   new server waits for the key TTL of `max_lease`.
+//! - If all servers are new, they vote after the key TTL of the default lease, or of 5 s if that is longer. A single
+//!   new server, or several, one of them out of reach, wait for the key TTL of `max_lease`.
 //!   [`assume_fresh`](Builder::assume_fresh) skips that wait in tests and development.
-//! - A server that has kept its data for twice that time votes at once.
+//! - A server that has kept its data for twice its waiting time votes at once.
 //! - A server that [writes every lock to disk](guide::operating#configuration-of-a-server) votes at once after
 //!   a restart.
 //!
@@ -66,10 +66,10 @@
 //!
 //! # Cancellation
 //!
-//! Every future of this crate is *cancel-safe*: you can drop it at any await point, and nothing is left
-//! behind. The engine releases everything that was sent for it. Dropping a [`Guard`], or the future of an
-//! annotated function, sends the release or leaves it to the engine. It never blocks and never panics: in or
-//! outside a runtime, while unwinding, and after a `fork`.
+//! Every future of this crate is *cancel-safe*: you can drop it at any await point, and nothing is left behind. The
+//! library's engine releases everything that was sent for it. Dropping a [`Guard`], or the future of an annotated
+//! function, sends the release or leaves it to the engine. Such a drop never blocks and never panics: in or outside a
+//! runtime, while unwinding, and after a `fork`.
 //!
 //! A body that is cut off, by its caller or by the end of its lease, is dropped before the lock is released:
 //! its values are destroyed while the lock is still held.
@@ -89,7 +89,8 @@
 //! - the drift of clocks: 1 % of the lease, and 2 ms
 //! - the [guard band](Builder::guard_band)
 //!
-//! Clocks include the time that a machine is suspended (on Linux `CLOCK_BOOTTIME`).
+//! Processes also count the time that a machine is suspended, if its [clock](guide::operating#clocks) does (on Linux
+//! `CLOCK_BOOTTIME`).
 //!
 //! # Nodes
 //!
@@ -109,8 +110,8 @@
 //! | `metrics` | [metrics](guide::monitoring#metrics), by the crate `metrics` |
 //! | `serde` | `RedlockConfig`: a node set from a configuration file or the environment |
 //! | `axum` | [`LockError`] as a response: 409 with `Retry-After` if the lock is held, 503 in an outage |
-//! | `tower` | `LockLayer`: requests take the lock whose key your function derives from them |
-//! | `tls` | `rediss://` nodes and [`Tls`], by rustls, with the operating system's root certificates or your own, and by ring if the application installs no other provider of cryptography |
+//! | `tower` | `LockLayer` locks the key that your function derives from a request |
+//! | `tls` | `rediss://` nodes and [`Tls`], by rustls. Root certificates: the operating system's or your own. Cryptography: ring, unless the application installs another provider |
 //! | `test-util` | `Redlock::test()` and the module `testing`, for dev-dependencies; see [`guide::testing`] |
 //!
 //! Without any feature, the library writes `tracing` [events](guide::monitoring#events) of nodes and locks, and

@@ -54,8 +54,8 @@ use crate::{
 ///
 /// - [`permits`](Self::permits), [`shared`](Self::shared), [`fair`](Self::fair) and [several
 ///   keys](crate::Redlock::lock_all): at most one of them
-/// - [`at_least`](Self::at_least): of these only with [`permits`](Self::permits) or [`fair`](Self::fair), and not with
-///   [`reentrant`](Self::reentrant): a section that joins leaves the release to the outer section
+/// - [`at_least`](Self::at_least) with [`shared`](Self::shared) or several keys, or with
+///   [`reentrant`](Self::reentrant): a section that joins leaves the release to the outer one
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held before `acquire` is awaited"]
 pub struct Lock {
@@ -121,7 +121,7 @@ impl Lock {
     /// Sets the lease: how long the lock can be trusted. It counts from before the first request is sent. Default: the
     /// lease of the [node set](crate::Builder::expire).
     ///
-    /// A task that receives the lock from another task of its process inherits that request: its lease may already be
+    /// A task that receives the lock from another task of its process inherits that task's lease, which may already be
     /// up to 50 ms old, or a twentieth of the lease if that is less.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.options.expire = Some(lease);
@@ -165,8 +165,8 @@ impl Lock {
 
     /// Keeps the lock for at least this time, however soon the section ends and whatever ends it, the end of the
     /// process included. Use it for a job that every replica starts by its own clock: a replica whose clock is late
-    /// finds the lock taken. The time counts from when the call gets the lock, and is over with its first lease at the
-    /// latest. Default: none.
+    /// finds the lock taken. The time counts from when the call gets the lock, and ends with the lock's first lease at
+    /// the latest. Default: none.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -184,7 +184,7 @@ impl Lock {
     /// - With [`permits`](Self::permits) it is a rate: each permit is kept, so at most that number of sections start
     ///   within the time, over the whole fleet. See [the guide](crate::guide::choosing#a-rate).
     /// - [`Guard::release`] returns as soon as the nodes have confirmed.
-    /// - At most [`expire`](Self::expire), because the nodes keep the lock of a process that dies no longer than that.
+    /// - At most [`expire`](Self::expire), because a process that dies cannot make the nodes keep the lock for longer.
     /// - Nodes keep the lock longer by the [drift of clocks](crate#units): choose a time shorter than the period of the
     ///   job by more than that. The time has no [guard band](crate::guarantees#what-cannot-be-guaranteed): a server
     ///   whose clock is stepped forward drops the lock sooner. A restarted server does not.
@@ -291,7 +291,7 @@ impl Lock {
     ///   [`NoQuorum`](LockError::NoQuorum) if that fails.
     /// - Sections that join one lease are not exclusive among each other: two in a `join!` interleave.
     /// - Spawned tasks and threads are not within the body, nor is code under a [`Guard`]: run them in
-    ///   [`Lease::scope`]. A body that awaits a spawned task that waits for this lock stands still until
+    ///   [`Lease::scope`]. A body that awaits a spawned task, which waits for this lock, hangs until
     ///   [`wait`](Self::wait) or the lease ends. So does a destructor that blocks on the lock while its cancelled body
     ///   is dropped.
     pub const fn reentrant(mut self) -> Self {
@@ -317,8 +317,8 @@ impl Lock {
     /// takes over; each process reports how long it has waited, so the order stays about the same. The order is not
     /// kept:
     ///
-    /// - by callers without `fair`, who may take a free lock: use it for all sections of a key or for none
-    /// - strictly, among callers that came within 50 ms and four round trips of each other
+    /// - by callers without `fair`, who may take a free lock: use `fair` for all sections of a key or for none
+    /// - exactly, among callers that came within 50 ms and four round trips of each other
     /// - for a process that has died or is paused: others pass it after [a few round
     ///   trips](crate::guide::choosing#what-waiting-costs)
     /// - on servers without `CLIENT TRACKING`, and within the random pauses of a [mixed
@@ -354,7 +354,8 @@ impl Lock {
     ///   is without it, so that a refusal costs no further read: ask [`Redlock::inspect`](crate::Redlock::inspect).
     /// - Everyone who may read the nodes can read it: it is no place for secrets.
     /// - Cost: a request to each node in the background when the lock is acquired, and one round trip for each section,
-    ///   also within one process, because sections of a [turn](Self#order-of-waiters) have one owner.
+    ///   also within one process, because otherwise the sections of a [turn](Self#order-of-waiters) would share one
+    ///   owner.
     /// - A [`shared`](Self::shared) lock, or a longer value, fails with [`LockError::Config`]. A section that
     ///   [joins](Self::reentrant) another one leaves the value as it is.
     #[doc(alias = "metadata")]
@@ -368,8 +369,8 @@ impl Lock {
     /// A task that holds the lock in a [`Guard`] and acquires it again **waits for itself**, for as long as
     /// [`wait`](Self::wait) and the lease of the guard last. This is no error, because another task or another branch
     /// of a `join!` may drop the guard. The event [`redlock.self_wait`](crate::guide::monitoring#events) reports it
-    /// when the guard is renewed or its lease ends. Under [`hold`](Self::hold) and [`Lease::scope`] it is an error, or
-    /// a section that [joins](Self::reentrant).
+    /// when the guard is renewed or its lease ends. Under [`hold`](Self::hold) and [`Lease::scope`] the call fails at
+    /// once, or [joins](Self::reentrant) if it is `reentrant`.
     ///
     /// # Errors
     /// - [`Contended`](LockError::Contended), [`NoQuorum`](LockError::NoQuorum),
@@ -450,7 +451,7 @@ impl Lock {
     }
 
     /// Acquires the lock, runs a `body` that returns a `Result`, and releases the lock: [`hold`](Self::hold) with one
-    /// `Result` in place of two. The body's error type has to be made of a [`LockError`], as with annotated functions.
+    /// `Result` in place of two. The body's error type must convert from a [`LockError`], as with annotated functions.
     ///
     /// ```
     /// # use redlock_runtime::Redlock;

@@ -21,7 +21,7 @@ use crate::{
 
 /// A set of independent Redis nodes, and the engine that talks to them.
 ///
-/// A handle is cheap to clone; all clones share one engine. When the last handle and the last lock made of it are gone,
+/// A handle is cheap to clone; all clones share one engine. When the last handle and the last lock of the set are gone,
 /// the engine finishes the pending releases and ends.
 ///
 /// Most applications have one node set: [`Builder::install`](crate::Builder::install) makes it, and annotated functions
@@ -79,14 +79,14 @@ impl Redlock {
     ///
     /// - A [`Member`] can be a lock in place of a key, and then be shared or have permits.
     /// - Two calls cannot deadlock, whatever the order of their keys. Duplicates count once.
-    /// - If acquisition fails, the error names the taken key. Other errors and [`Lease::key`](crate::Lease::key) name
-    ///   all, with `, ` between them.
+    /// - If a key is taken, [`Contended`](crate::LockError::Contended) names it. Other errors and
+    ///   [`Lease::key`](crate::Lease::key) name all, with `, ` between them.
     /// - The one fencing token is larger than all earlier tokens of any of the keys, and smaller than all later ones.
     /// - The lease ends when the first key is lost. [`max_hold`](Lock::max_hold) counts from when all keys are held.
     /// - Free keys take one round trip, with a request per key and node; a second one if their tokens lie far apart.
     /// - If a key is taken, the call waits for one key after the other, by name, in the queue of each. Meanwhile it
-    ///   keeps and renews the keys before it, held and idle; if the process dies, they stay until they expire. The body
-    ///   begins with most of the lease.
+    ///   holds and renews the earlier keys, unused; if the process dies, they stay until they expire. The body begins
+    ///   with most of the lease.
     /// - A caller whose first key is less wanted is served more often. If most calls wait, lock something that the keys
     ///   have in common.
     /// - A call returns within [`wait`](Lock::wait) and three node timeouts; ten if nodes are slow and disagree on a
@@ -116,7 +116,7 @@ impl Redlock {
     /// assert!(sections.iter().any(|it| it.name == "orders.pay" && it.key == "order:{id}"));
     /// ```
     ///
-    /// Some functions are first checked when they are called, and then fail with
+    /// Some functions are checked only when they are called; a mistake then fails with
     /// [`LockError::Config`](crate::LockError::Config), which names the function:
     ///
     /// - with `via`: only a call knows the node set
@@ -189,8 +189,8 @@ impl Redlock {
     ///
     /// - Each node has the [`connect_timeout`](crate::Builder::connect_timeout) to reply, over a connection of its own.
     ///   [`InspectedNode::problem`](crate::InspectedNode::problem) says why a node did not. No key is changed.
-    /// - A value names its process by a random number, which is in the names of the connections of that process, next
-    ///   to its [`service`](crate::Builder::service). An acquisition costs nothing for this. The nodes' user needs the
+    /// - A key's value names its process by a random number. The names of that process's connections have it, too, next
+    ///   to its [`service`](crate::Builder::service). Acquisitions cost no more for this. The nodes' user needs the
     ///   [rights](crate::guide::servers#rights) `+client|setname` and, for this call, `+client|list`.
     /// - Waiters of other node sets on `memory://` nodes are not known.
     ///
@@ -208,7 +208,7 @@ impl Redlock {
     }
 
     /// Deletes the lock with this key on all nodes, whoever holds it, and returns on how many nodes it did. It is for
-    /// operators, as the program's `redlock break` is: a holder that has hung, or another library's key that never
+    /// operators, like the command `redlock break`: against a holder that hangs, or another library's key that never
     /// expires.
     ///
     /// ```
@@ -223,7 +223,7 @@ impl Redlock {
     /// # }
     /// ```
     ///
-    /// - **It costs the exclusion.** The holder is not asked. It learns of the loss by a notice of the nodes, a round
+    /// - **It breaks the exclusion.** The holder is not asked. It learns of the loss by a notice of the nodes, a round
     ///   trip later, or at its next renewal, and then its body is dropped with [`LockError::Lost`]. Until then it and
     ///   the next holder work at the same time, and only a store that checks the [fencing token](crate::fence) tells
     ///   them apart.
