@@ -212,7 +212,7 @@ async fn members_that_cannot_be_had_together_are_refused() {
     let other = self::redlock("other-members").await;
     let lock = redlock.lock(KEY);
     for (members, fact) in [
-        ([lock.clone(), lock.clone().shared()], "of two kinds"),
+        ([lock.clone(), lock.clone().shared()], "in two ways"),
         ([lock.clone(), other.lock("b")], "another node set"),
         ([lock.clone(), redlock.lock("b").renew()], "no option but"),
         ([lock.clone(), redlock.lock("b").permits(0)], "1 to 1024"),
