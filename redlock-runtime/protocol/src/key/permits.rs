@@ -420,8 +420,9 @@ impl Key {
         let is_outage = self.last_refusal().lacks_quorum();
         let permits = waiter.params.permits;
         let is_in_vain = |line: &&mut Line| line.is_lost && (is_outage || line.losses >= permits);
+        let waits = waiter.goes_on_waiting(cx.now());
         // Callers that take turns at asking would ask as often as nodes reply, for as long as this goes on.
-        if let Some(line) = self.line().filter(is_in_vain) {
+        if let Some(line) = self.line().filter(|line| waits && is_in_vain(line)) {
             line.is_lost = false;
             waiter.lost_attempts = waiter.lost_attempts.max(line.losses / permits);
             return self.pause_after_loss(waiter, cx);
