@@ -63,6 +63,8 @@ const OF_TIME: [&str; 5] = [
 pub(crate) struct Judge<'a> {
     history: &'a History,
     is_overloaded: bool,
+    /// For so many seconds a process that begins may grow: a server that has lost its locks has none at first.
+    growing: usize,
     /// The calls for each key, in order.
     by_key: BTreeMap<&'a str, Vec<&'a Section>>,
     /// In microseconds by the clock of the record.
@@ -101,6 +103,7 @@ impl<'a> Judge<'a> {
         Self {
             history,
             is_overloaded: pace.held > 0,
+            growing: (pace.recovered() / 1_000) as usize,
             by_key,
             phases: phases.iter().map(|(at, name)| (time(*at), *name)).collect(),
             violations: Vec::new(),
@@ -401,10 +404,12 @@ impl<'a> Judge<'a> {
         let mut longest: BTreeMap<&str, (usize, Value)> = BTreeMap::new();
         for ((process, _), usage) in &self.history.usage {
             let quarter = usage.len() / 4;
-            if quarter == 0 {
+            // Servers are looked at every ten seconds.
+            let seconds = quarter * if process.starts_with('n') { 10 } else { 1 };
+            // In the first quarter of its life it grows to its size.
+            if quarter == 0 || seconds < self.growing {
                 continue;
             }
-            // In the first quarter of its life it grows to its size.
             let [before, after] = [1, 3].map(|begun| typical(&usage[begun * quarter..][..quarter]));
             let has_grown = |(place, allowed): (usize, &u64)| {
                 after.get(place) > before.get(place).map(|it| it * 5 / 4 + allowed).as_ref()

@@ -105,6 +105,13 @@ pub(crate) const LINK_FAULTS: [&str; 10] = [
 
 pub(crate) const CLIENT_FAULTS: [&str; 2] = ["client stopped", "client killed"];
 
+impl Pace {
+    /// Until a server votes again that has lost all, and has all locks again.
+    pub(crate) const fn recovered(&self) -> u64 {
+        self.settling + self.quarantine
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) strikes: Vec<Strike>,
@@ -115,7 +122,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(seed: u64, seconds: u64, with: &str, pace: &'static Pace) -> Self {
         let end = seconds * 1_000;
-        let recovered = pace.settling + pace.quarantine;
+        let recovered = pace.recovered();
         let last = end - CALM - recovered;
         let change = match with {
             "minority" => last,
