@@ -41,11 +41,11 @@ impl Keys {
     /// Each of them once. Of one key, too, the rules are those of several: how many there are may be known at
     /// run time only.
     pub(crate) fn all(
-        members: impl IntoIterator<Item = (Arc<str>, Kind)>,
-        mut problem: Option<&'static str>,
+        members: impl IntoIterator<Item = (Arc<str>, Kind, Option<&'static str>)>,
     ) -> Self {
-        let (mut keys, mut kinds) = (Vec::new(), Vec::<Kind>::new());
-        for (key, kind) in members {
+        let (mut keys, mut kinds, mut problem) = (Vec::new(), Vec::<Kind>::new(), None);
+        for (key, kind, of_member) in members {
+            problem = problem.or(of_member);
             let is_same = |(other, its): (&Arc<str>, &Kind)| {
                 *other == key && its.is_permit() == kind.is_permit()
             };

@@ -587,17 +587,12 @@ pub struct Member {
 
 impl Member {
     pub(crate) fn keys_of(members: impl Iterator<Item = Self>, node_set: &Arc<Shared>) -> Keys {
-        let mut problem = None;
-        let members = members.map(|member| {
+        Keys::all(members.map(|member| {
             let is_foreign = |of: &Arc<Shared>| !Arc::ptr_eq(of, node_set);
-            if member.of.as_ref().is_some_and(is_foreign) {
-                problem = Some("`lock_all` has a lock of another node set");
-            }
-            problem = problem.or(member.problem);
-            (member.key, member.kind)
-        });
-        let members: Vec<_> = members.collect();
-        Keys::all(members, problem)
+            let foreign = member.of.as_ref().is_some_and(is_foreign);
+            let problem = foreign.then_some("`lock_all` has a lock of another node set");
+            (member.key, member.kind, problem.or(member.problem))
+        }))
     }
 }
 

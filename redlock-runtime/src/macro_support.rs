@@ -145,14 +145,11 @@ impl Section {
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
-        let (mut empty, mut problem) = (None, None);
-        let keys = keys.into_iter().map(|listed| {
+        let mut empty = None;
+        let keys = Keys::all(keys.into_iter().map(|listed| {
             empty = empty.or(listed.key.empty);
-            problem = problem.or(listed.problem);
-            (listed.key.text.into(), listed.kind)
-        });
-        let keys: Vec<_> = keys.collect();
-        let keys = Keys::all(keys, problem);
+            (listed.key.text.into(), listed.kind, listed.problem)
+        }));
         Self::with(redlock, (keys, empty), options, info)
     }
 

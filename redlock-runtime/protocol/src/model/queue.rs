@@ -60,11 +60,6 @@ impl Standing {
 }
 
 impl Place {
-    /// One that lasts longer than any place can was made before the clock was set back.
-    fn is_valid(&self, now: i64) -> bool {
-        now < self.until && self.until <= now + millis(Ticket::LASTS)
-    }
-
     /// It came before one of this kind, and cannot have the lock together with it.
     fn is_before(&self, process: Process, since: i64, mode: Mode) -> bool {
         (self.since, self.process) < (since, process) && self.excludes(mode)
@@ -93,9 +88,8 @@ impl Model {
             };
         };
         // A process that died gives up its place by not asking again.
-        queue.places.retain(|_, place| place.is_valid(now));
-        let lasts = |until: i64| now < until && until <= now + millis(Ticket::LASTS);
-        queue.promised.retain(|_, until| lasts(*until));
+        queue.places.retain(|_, place| lasts(place.until, now));
+        queue.promised.retain(|_, until| lasts(*until, now));
         let process = vote.owner.process();
         // Asking again must not cost the place, and a later call must not inherit it.
         let own = queue.places.get(&process);
@@ -331,6 +325,11 @@ impl Queue {
         let is_passed = |place: &Place| place.is_before(process, standing.since, vote.mode);
         self.places.retain(|_, place| !(passes && is_passed(place)));
     }
+}
+
+/// One that lasts longer than any place can was made before the clock was set back.
+fn lasts(until: i64, now: i64) -> bool {
+    now < until && until <= now + millis(Ticket::LASTS)
 }
 
 /// Of the node's clock, which scripts round down.
