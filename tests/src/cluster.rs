@@ -51,6 +51,23 @@ impl Cluster {
         self.iter().map(Proxy::in_front_of).collect()
     }
 
+    /// How many scripts all servers have run, and how many reads of a key. The commands within a script do not count.
+    #[track_caller]
+    #[must_use]
+    pub fn requests(&self) -> [u64; 2] {
+        // Each read is announced by the last of these.
+        [&["eval", "evalsha"][..], &["client|caching"]].map(|names| {
+            let of_one = |server: &Server| {
+                let counts = server.command_counts();
+                names
+                    .iter()
+                    .filter_map(|name| counts.get(*name))
+                    .sum::<u64>()
+            };
+            self.iter().map(of_one).sum()
+        })
+    }
+
     /// The value at `key` on each server, in order; `None` also for one that does not run.
     #[track_caller]
     #[must_use]

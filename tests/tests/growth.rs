@@ -35,13 +35,7 @@ async fn client(cluster: &Cluster) -> Redlock {
 
 /// Scripts and reads of keys, on all servers.
 fn requests(cluster: &Cluster) -> u64 {
-    // Each read is announced by the last of these.
-    let names = ["eval", "evalsha", "client|caching"];
-    let of_one = |server: &redlock_tests::Server| {
-        let counts = server.command_counts();
-        names.map(|name| counts.get(name).copied().unwrap_or(0))
-    };
-    cluster.iter().flat_map(of_one).sum()
+    cluster.requests().into_iter().sum()
 }
 
 fn live_bytes(region: &Region<'_, System>) -> isize {
