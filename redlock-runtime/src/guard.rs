@@ -2,8 +2,6 @@
 
 use std::{fmt, ops::Deref, time::Duration};
 
-use redlock_protocol::Event;
-
 use crate::{
     error::LockError,
     lease::{Lease, Release},
@@ -85,7 +83,7 @@ impl Guard {
         }
         asked.own.share();
         let (engine, section) = (&asked.shared.engine, asked.own.section);
-        self.renewed(engine.renew(section, Event::Share { section }).await)
+        self.renewed(engine.share(section).await)
     }
 
     /// Releases the lock, and waits for the nodes' replies.

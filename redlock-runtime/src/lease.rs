@@ -10,7 +10,7 @@ use std::{
 };
 
 pub use redlock_protocol::Release;
-use redlock_protocol::{Event, Token, Verdict};
+use redlock_protocol::{Token, Verdict};
 
 use crate::{
     asked::Asked, config::Options, error::LockError, nesting, observe::Course, script,
@@ -237,8 +237,7 @@ impl Lease {
             return Err(asked.over_error());
         }
         let section = asked.status().section;
-        let event = Event::Extend { section, lease };
-        self.renewed(asked.shared.engine.renew(section, event).await)
+        self.renewed(asked.shared.engine.extend(section, lease).await)
     }
 
     /// What came of a question for a fresh lease.

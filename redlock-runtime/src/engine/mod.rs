@@ -21,8 +21,8 @@ use std::{
 
 use futures_util::future::select;
 use redlock_protocol::{
-    Env, Event, Instant, LockParams, NodeState, Protocol, Refusal, Release, SectionId, Settings,
-    ShutdownError, Verdict,
+    Env, Instant, LeaseParams, LockParams, NodeState, Protocol, Refusal, Release, SectionId,
+    Settings, ShutdownError, Verdict,
 };
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -33,7 +33,7 @@ use uuid::Uuid;
 
 use self::{
     combiner::{Combiner, EndsWithTask},
-    command::{Caller, Command},
+    command::{Caller, Command, Renewal},
     driver::Driver,
 };
 use crate::{
@@ -252,16 +252,31 @@ impl Engine {
         Acquisition(Arc::clone(status))
     }
 
-    /// Extends a section that is held, or shares its lock from now on: `event` is the one or the other. Fails with what
-    /// each node said if no majority has heard of it in time.
-    pub(crate) async fn renew(
+    /// Fails with what each node said if no majority has heard of it in time.
+    pub(crate) async fn extend(
         &self,
         section: SectionId,
-        event: Event,
+        lease: Option<LeaseParams>,
+    ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
+        self.renew(section, Renewal::Extend(lease)).await
+    }
+
+    /// Shares the lock from now on. Fails like `extend`.
+    pub(crate) async fn share(
+        &self,
+        section: SectionId,
+    ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
+        self.renew(section, Renewal::Share).await
+    }
+
+    async fn renew(
+        &self,
+        section: SectionId,
+        renewal: Renewal,
     ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
         let renew = |answer| Command::Renew {
             section,
-            event,
+            renewal,
             answer,
         };
         heard(self.ask(renew)).await
