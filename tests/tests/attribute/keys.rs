@@ -243,6 +243,23 @@ async fn what_others_get(redlock: Redlock, id: u64) {
     }
 }
 
+#[redis_lock(key = [shared("only")], via = redlock)]
+async fn read(redlock: &Redlock) -> Result<(), LockError> {
+    let other = redlock.clone();
+    let others = tokio::spawn(async move {
+        let lock = other.lock("only");
+        let _reader = lock.clone().shared().acquire().await.unwrap();
+        lock.acquire().await.unwrap_err();
+    });
+    others.await.expect("readers share it");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_only_key_of_a_list_can_be_shared() {
+    read(&install().await).await.unwrap();
+}
+
 #[tokio::test]
 async fn each_key_of_a_list_is_locked_in_its_own_way() {
     let redlock = install().await;
