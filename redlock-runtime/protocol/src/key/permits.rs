@@ -510,10 +510,6 @@ impl Key {
     fn pause_after_loss(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
         let longest = LOST_PAUSE * (1 << waiter.lost_attempts.min(3));
         let pause = jitter(longest, cx.random());
-        self.pause(waiter, pause, cx);
-    }
-
-    fn pause(&mut self, waiter: Waiter, pause: Duration, cx: &Cx<'_>) {
         let until = pause_within(pause, waiter.wait_until, cx.now());
         self.front = Backoff::new(waiter, until).into();
     }
