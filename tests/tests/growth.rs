@@ -65,6 +65,8 @@ async fn a_held_lock_has_one_kibibyte_and_leaves_nothing() {
         let each = live_bytes(&region) / count as isize;
         assert!(each <= 1_280, "{each} bytes for each of {count} locks");
         join_all(guards.into_iter().map(Guard::release)).await;
+        // A majority has released by now; the other nodes answer in order.
+        redlock.health().await;
         // Tables may have grown.
         let left = live_bytes(&region) / count as isize;
         assert!(
@@ -77,7 +79,8 @@ async fn a_held_lock_has_one_kibibyte_and_leaves_nothing() {
 #[tokio::test]
 async fn tasks_that_wait_have_one_kibibyte_each_and_ask_for_all_together() {
     let _alone = ONE_AT_A_TIME.lock().await;
-    for count in [1_000, 10_000] {
+    let mut live = Vec::new();
+    for count in [1_000, 11_000] {
         let cluster = start(5);
         let [redlock, other] = [client(&cluster).await, client(&cluster).await];
         let holder = other.lock("key").acquire().await.unwrap();
@@ -90,12 +93,14 @@ async fn tasks_that_wait_have_one_kibibyte_each_and_ask_for_all_together() {
         tokio::task::yield_now().await;
         // The engine takes what it is asked in order.
         drop(redlock.lock("other").acquire().await);
-        let each = live_bytes(&region) / count;
-        assert!(each <= 1_280, "{each} bytes for each of {count} tasks");
+        live.push(live_bytes(&region));
         let asked = requests(&cluster) - before;
         assert!(asked <= 60, "{count} tasks have asked {asked} times");
         drop(holder);
     }
+    // The buffers of the connections have a size of their own, which depends on what is on its way.
+    let each = (live[1] - live[0]) / 10_000;
+    assert!(each <= 1_024, "{each} bytes for each task");
 }
 
 #[tokio::test]
@@ -109,6 +114,8 @@ async fn sections_of_one_process_on_one_key_share_their_requests() {
         for done in join_all((0..count).map(|_| lock.clone().hold(async |_| ()))).await {
             done.unwrap();
         }
+        // A release that is on its way would be counted with the next.
+        cluster.await_free("key").await;
         let asked = requests(&cluster) - before;
         // Alone, each would ask ten times.
         let most = 20 + count;
