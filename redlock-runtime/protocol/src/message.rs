@@ -426,12 +426,14 @@ impl Ahead {
     pub(crate) const LONGEST_GRACE: Duration = Duration::from_millis(40);
 
     pub(crate) fn believed(self) -> Self {
+        // Scripts say no more. A node that does anyway is wrong, and must not cost more either.
         let grace = self.grace.min(Self::LONGEST_GRACE);
         Self { grace, ..self }
     }
 
     /// How long to leave them a lock that is free.
     pub(crate) fn time(self) -> Duration {
+        // With nobody ahead, the grace is that of the holder's release, for which nobody has to stand back.
         self.grace * u32::from(self.count > 0)
     }
 }

@@ -119,6 +119,7 @@ impl Model {
             Request::Identify => Ok(Reply::Identity {
                 server: self.server.clone(),
             }),
+            // Who knows another format must not vote here, and can neither read nor write the rest.
             Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. }
                 if self.other_format.is_some() =>
             {
@@ -183,6 +184,7 @@ impl Model {
 
     /// Forgets everything, as by FLUSHALL.
     pub fn lose_memory(&mut self) {
+        // `is_unflushed` becomes false: after a flush, a long uptime proves nothing any more.
         *self = Self {
             server: self.server.take(),
             ..Self::default()
@@ -192,6 +194,7 @@ impl Model {
     /// Another process goes on with this memory, which may be an older copy.
     pub fn restart(&mut self, server: Option<Arc<str>>) {
         self.server = server;
+        // What was forgotten before is older than this process, so its uptime proves something again.
         self.is_unflushed = true;
     }
 
@@ -231,6 +234,7 @@ impl Model {
     /// A release with another format uses the node from now on.
     pub fn set_format(&mut self, format: u64) {
         self.other_format = Some(format);
+        // Votes of clients that know the format before must not count any more.
         self.marker = None;
     }
 
@@ -281,6 +285,7 @@ impl Model {
     ) -> bool {
         let is_free = self.key(name, now).is_none();
         if is_free {
+            // In whole milliseconds, as servers count: else more time would be left than was asked for.
             let key = Stored {
                 value: Value::Foreign(Some(value.into())),
                 expires: ttl.map(|ttl| now.shown().after(counted(ttl))),
@@ -336,6 +341,7 @@ impl Model {
         now: Instant,
     ) -> Reply {
         let held = self.key(key, now);
+        // It may be another owner's by now: promise 4 of the guarantees.
         if held.is_none_or(|held| held.owner != Some(owner)) {
             return Reply::NotOwner;
         }
@@ -375,6 +381,7 @@ impl Model {
 
     fn top(&self) -> Token {
         let counters = self.counters.values().copied();
+        // Stripes that have no counter yet begin above the floor, so the floor counts as well.
         counters.fold(self.floor, Token::max)
     }
 }
@@ -436,6 +443,7 @@ impl Overflow {
         Reply::Refused {
             reason: Rejection::Counter,
             message: format!("REDLOCK counter beyond 2^52 or no number: {field}").into(),
+            // So the client has nothing to release here that it did not have before.
             is_untouched: true,
         }
     }
@@ -443,5 +451,6 @@ impl Overflow {
 
 /// Whether both are one process, as far as can be told.
 fn is_same(one: &Option<Arc<str>>, other: &Option<Arc<str>>) -> bool {
+    // A user without the right to `INFO` does not know the process, and must accept the marker that stands there.
     one.is_none() || other.is_none() || one == other
 }

@@ -53,6 +53,7 @@ impl Standing {
     pub(super) fn is_next(&mut self, now: Instant) -> bool {
         let elapsed = self.free.map(|free| (whole_millis(now) - free) as u64);
         let elapsed = Duration::from_millis(elapsed.unwrap_or_default());
+        // The reply tells what is left of it: else a caller that asks again would wait for all of it again.
         self.ahead.grace = self.ahead.grace.saturating_sub(elapsed);
         let is_over = self.free.is_some() && self.ahead.grace.is_zero();
         self.ahead.count == 0 || !self.ticket.is_ordered || is_over
@@ -62,6 +63,7 @@ impl Standing {
 impl Place {
     /// It came before one of this kind, and cannot have the lock together with it.
     fn is_before(&self, process: Process, since: i64, mode: Mode) -> bool {
+        // The process decides between two that came in one millisecond: else neither would be ahead of the other.
         (self.since, self.process) < (since, process) && self.excludes(mode)
     }
 
@@ -105,6 +107,7 @@ impl Model {
         let before = queue.places.values().filter(is_ahead);
         let count = before.clone().count() as u32;
         let release = holder.and_then(|holder| queue.places.get(&holder));
+        // With nobody ahead, it is the time for which the holder's release may be on its way.
         let grace = match count {
             0 => release.map_or(0, |holder| holder.grace),
             _ => before.map(|place| place.grace).sum(),
@@ -128,9 +131,11 @@ impl Model {
         let ticket = standing.ticket;
         let now = whole_millis(at.now);
         if let Some(queue) = self.queue(vote.key, at.now) {
+            // Kept from the first question on: else those who ask often would never let the time of those ahead end.
             queue.free = is_left.then_some(standing.free.unwrap_or(now));
         }
         let process = vote.owner.process();
+        // A place that lasted for longer would look like one from before the clock was set back: see `lasts`.
         let lasts = millis(ticket.lasts.min(Ticket::LASTS));
         if lasts == 0 {
             return self.give_up(vote.key, process);
@@ -172,6 +177,7 @@ impl Model {
         let queue = self.queue(key, at.now);
         let promised = queue.map_or_else(BTreeMap::new, |queue| queue.promised.clone());
         let (free, first) = self.slots(key, (permits, start), &promised, at.now);
+        // A slot is left for each of those ahead, so this one passes nobody.
         let is_enough = free.len() > standing.ahead.count as usize;
         if let Some(&slot) = free.first()
             && (is_enough || standing.is_next(at.now))
@@ -179,6 +185,7 @@ impl Model {
             let queue = self.queue_or_new(key, at.now);
             queue.pass(vote, standing, ticket.is_ordered && !is_enough);
             let lasts = ticket.grace.min(Ahead::LONGEST_GRACE);
+            // Others are told of other slots meanwhile, so two processes do not ask for one and split the nodes.
             queue.promised.insert(slot, now + millis(lasts).max(1));
             return Reply::Turn {
                 slot,
@@ -186,6 +193,7 @@ impl Model {
             };
         }
         self.stand(vote, standing, !free.is_empty(), at);
+        // Who waits reads this key, and is told of the next release because that deletes it.
         if !ticket.lasts.is_zero() && self.key(key, at.now).is_none() {
             let line = Stored {
                 value: Value::Foreign(None),
@@ -251,6 +259,8 @@ impl Model {
             queue.pass(vote, standing, ticket.is_ordered);
             queue.places.values().any(|place| place.excludes(vote.mode))
         });
+        // The other nodes may still refuse it, while the last holder's release is on its way. Without the place,
+        // whoever asked before its next attempt would come first.
         if ticket.is_ordered && vote.mode == Mode::Exclusive {
             self.stand(vote, standing, false, at);
         }
@@ -284,6 +294,7 @@ impl Model {
 
     pub(super) fn leave(&mut self, key: &str, process: Process) {
         if let Some(queue) = self.queues.get_mut(key) {
+            // Those ahead need their whole time from here on, whatever of it had passed before.
             queue.free = None;
         }
         self.give_up(key, process);
@@ -292,6 +303,7 @@ impl Model {
     fn give_up(&mut self, key: &str, process: Process) {
         if let Some(queue) = self.queues.get_mut(key) {
             queue.places.remove(&process);
+            // A slot that is left to a process stays so, even if nobody waits any more.
             if queue.places.is_empty() && queue.promised.is_empty() {
                 self.queues.remove(key);
             }

@@ -147,6 +147,7 @@ impl Model {
             ttl = written;
             self.set(vote, ttl, at);
         }
+        // It counts only while the key is this owner's, so no release has to take it away.
         if let (Some(text), Mode::Exclusive) = (note, vote.mode) {
             let (owner, text) = (vote.owner, Arc::clone(text));
             let expires = at.now.after(ttl);
@@ -167,6 +168,7 @@ impl Model {
     }
 
     fn put_back(&mut self, vote: Vote<'_>, at: Moment) -> Reply {
+        // It may live for longer than this request would let it.
         if self.expiry_of(vote, at.now).is_some() {
             return Reply::PutBack;
         }
@@ -240,6 +242,7 @@ impl Model {
             return Err(overflow());
         }
         let mut first = block.proposal.min(Token::LARGEST).0;
+        // A clock near the counter is not checked: to read the node's own costs the script time.
         if is_wall_clock && first > before && first - before > TRUSTED_LEAD_MICROS {
             let limit = (at.wall_micros / 1_000_000 + LONGEST_LEAD_SECONDS) * 1_000_000;
             first = first.min(limit);
@@ -255,6 +258,7 @@ impl Model {
 
     fn take(&mut self, vote: Vote<'_>, block: Option<(Token, Token)>) -> Option<Token> {
         let (first, last) = block?;
+        // To the end of the block, used or not: that is what makes blocks disjoint, see `rules::token`.
         self.counters.insert(stripe(vote.key), last);
         Some(first)
     }
@@ -266,6 +270,7 @@ impl Model {
                 && block.is_some_and(|block| block.proposal.0 < longest.until_micros)
         };
         if !self.longest.as_ref().is_some_and(is_enough) {
+            // Until the fleet's longest lease is noted, no vote is old enough to be forgotten.
             let period = self.max_ttl.unwrap_or(Duration::MAX);
             self.longest = Some(Longest::raised(self.longest, ttl, period, at));
         }

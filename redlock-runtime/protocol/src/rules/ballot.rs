@@ -18,6 +18,7 @@ impl Ballot {
     /// Counts a node's verdict. Its first one stands. False if it had one.
     pub(crate) fn cast(&mut self, node: NodeId, verdict: Verdict) -> bool {
         let cast = &mut self.verdicts[node.0];
+        // What was counted may have decided the round already, so a repeated reply must not change it.
         let is_first = cast.is_open();
         if is_first {
             *cast = verdict;
@@ -49,6 +50,7 @@ impl Ballot {
     }
 
     pub(crate) fn is_won(&self) -> bool {
+        // Of all nodes, also those that fail: a majority of the rest need not meet another one.
         self.ours() >= quorum::majority(self.verdicts.len())
     }
 

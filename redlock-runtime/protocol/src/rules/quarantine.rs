@@ -43,6 +43,7 @@ impl Readings {
         // Its own marker is valid, so it has forgotten nothing that it noted.
         self.valid += 1;
         self.longest = self.longest.max(record.longest);
+        // Else one wrong counter would become the floor of the node that is let in.
         if record.top.is_plausible() {
             self.top = self.top.max(record.top);
         }

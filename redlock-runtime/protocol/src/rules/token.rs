@@ -144,6 +144,7 @@ impl Block {
 
     /// Hands out none up to this one any more.
     pub fn pass(&mut self, token: Token) {
+        // The numbers above stay: others that share the key go on in this block.
         self.next = self.next.max(token.0.saturating_add(1));
     }
 
