@@ -103,6 +103,7 @@ impl Link {
     pub(super) fn new() -> Self {
         Self {
             state: State::Waiting {
+                // Over at once, so that the first connection is made like all others.
                 until: Instant::from_nanos(0),
             },
             is_down: false,
@@ -149,6 +150,7 @@ impl Link {
     pub(super) fn on_identity(&mut self, server: Option<Arc<str>>) {
         if self.facts.server != server {
             self.facts.server = server;
+            // Both are facts of the process before. This one has proven nothing.
             self.facts.uptime = None;
             self.facts.is_durable = false;
         }
@@ -184,6 +186,7 @@ impl Link {
         self.is_down = false;
         self.facts = facts;
         self.connected_at = now;
+        // Else its first request would be taken for one after a long silence, and have a quarter of the time.
         self.replied_at = now;
         true
     }
@@ -233,6 +236,7 @@ impl Link {
     pub(super) fn next_due(&self, limit: Duration) -> Option<Instant> {
         match self.state {
             State::Waiting { until } => Some(until),
+            // The driver's report comes by itself, and until then there is nothing new to see.
             _ if self.listens => None,
             _ => self.look_at(limit),
         }
@@ -286,6 +290,7 @@ impl Link {
         if self.listens || self.look_at(limit).is_none_or(|at| now < at) {
             return None;
         }
+        // The first look proves only that the client is awake now; the node has half of its time after that.
         if self.looked_at < since {
             self.looked_at = now;
             return None;
@@ -337,6 +342,7 @@ impl Link {
         self.releases -= usize::from(sent.is_release());
         self.failures = 0;
         let delay = now.since(sent.at);
+        // One late reply once made for a grace of a quarter of a second, so only an eighth of it counts.
         let usual = self.usual_delay.unwrap_or(delay);
         self.usual_delay = Some(delay.min(usual + delay.saturating_sub(usual) / 8));
         self.delay = Some(delay);

@@ -148,6 +148,7 @@ impl Node {
 
     /// It may still turn out to have a marker.
     const fn is_settling(&self) -> bool {
+        // A mute node would be about to reply for ever, and keep out all others that have lost their memory.
         self.link.is_settling() || self.is_heard() && matches!(self.standing, Standing::Probing)
     }
 
@@ -229,6 +230,7 @@ impl Node {
             };
             return self.on_unfit(state, out);
         }
+        // With another longest lease, the node may have been let in after a quarantine that is too short for ours.
         let ours = out.settings.max_ttl;
         if let Some(theirs) = record.max_ttl.filter(|&theirs| theirs != ours) {
             let state = NodeState::OtherMaxLease { theirs, ours };
@@ -253,6 +255,7 @@ impl Node {
     /// answers with errors for some keys does not change from one to the other all the time.
     fn on_answer(&mut self, reply: &Reply, out: &mut Out) {
         let state = match reply {
+            // A key of another program says nothing of other keys, and a lost memory is found out by a probe.
             Reply::Refused {
                 reason: Rejection::Key,
                 ..
@@ -304,6 +307,7 @@ impl Node {
     /// What is known of its counters stays known: no node is let in below, though this one may be gone
     /// by then.
     fn on_counter(&mut self, counter: Token) {
+        // Else one wrong counter would become the floor of each node that is let in.
         if counter.is_plausible() {
             self.highest = self.highest.max(counter);
         }

@@ -53,6 +53,7 @@ impl Nodes {
         Self {
             nodes: (0..nodes).map(|node| Node::new(NodeId(node))).collect(),
             process,
+            // Zero stands for a node that was never asked: see `Claim::was_asked`.
             next_request: 1,
             next_connection: 0,
             survey: None,
@@ -243,6 +244,7 @@ impl Nodes {
     /// have dropped early has expired.
     pub(crate) fn suspend(&mut self, node: NodeId, by: Duration, out: &mut Out) {
         let this = &mut self.nodes[node.0];
+        // See below the assumptions in the guarantees: such a process also skips the pause after `ClockAhead`.
         if out.settings.assume_fresh {
             return;
         }
@@ -327,6 +329,7 @@ impl Nodes {
         match (purpose, reply) {
             (Purpose::Identify, Reply::Identity { server }) => {
                 this.link.on_identity(server);
+                // It may be another process, and that one the twin of a node that votes already.
                 if !self.give_up_unusable(node, out) {
                     self.send(node, Purpose::Probe, Request::Probe, out);
                 }
@@ -375,6 +378,7 @@ impl Nodes {
         if !this.link.is_current(connection) || !this.link.on_connected(facts, out.now) {
             return;
         }
+        // Whoever is at the other end now may have forgotten what the node granted.
         this.standing = Standing::Probing;
         if self.give_up_unusable(node, out) {
             return;
@@ -460,12 +464,14 @@ impl Nodes {
         let random = (out.env.random)();
         let this = &mut self.nodes[node.0];
         let reason: Arc<str> = state.to_string().into();
+        // A server that evicts or is a twin is no better on the next connection: it is tried again after a pause.
         let is_usable = matches!(state, NodeState::Down { .. });
         let link = &mut this.link;
         let was_down = link.is_down();
         let unanswered = link.on_lost(Arc::clone(&reason), is_usable, random, out.now);
         let is_down = link.is_down();
         if let Standing::Lost(lost) = &this.standing {
+            // What was proven of this loss stays true, over whatever connection the node comes back.
             this.found = lost.found();
         }
         this.standing = Standing::Probing;
@@ -484,6 +490,7 @@ impl Nodes {
         }
         // Nor does what it has said count any more.
         self.on_surveyed(node, None, out);
+        // Once: with 1 000 locks held, each failed attempt to connect would cost as many looks, and change nothing.
         if is_down && !was_down {
             out.notices.push_back(Notice::Settled(node));
         }
@@ -496,6 +503,7 @@ impl Nodes {
     fn give_up_unusable(&mut self, node: NodeId, out: &mut Out) -> bool {
         let this = &self.nodes[node.0];
         let facts = this.link.facts();
+        // One server with two addresses would have two votes: a majority of votes could be a minority of servers.
         let twin = self.nodes.iter().find(|other| {
             let process = facts.process();
             let same = process.is_some() && other.link.facts().process() == process;

@@ -89,6 +89,7 @@ impl Protocol {
         };
         let (since, part) = (compound.asked, &mut compound.parts[part]);
         if let Word::Ask(params) = what {
+            // A new one each time, so that an answer to the question before is not taken for one to this.
             self.last_part.0 += 1;
             let (section, key) = (self.last_part, Arc::clone(&part.lock.key));
             part.section = Some(section);

@@ -113,10 +113,12 @@ impl Protocol {
         act(key, &mut cx);
         key.advance(&mut cx);
         let moves = key.take_moves().into_iter();
+        // Carried out later: another key cannot act while this one does.
         self.moves
             .extend(moves.map(|what| (Arc::clone(name), what)));
         let is_now = key.is_under_replicated(cx.nodes);
         let was = std::mem::replace(is_under_replicated, is_now);
+        // Kept as a sum, so that nobody has to look through a hundred thousand keys for it.
         self.keys.under_replicated += usize::from(is_now);
         self.keys.under_replicated -= usize::from(was);
         let now = self.out.now;
@@ -126,6 +128,7 @@ impl Protocol {
             Some(at) => {
                 self.timers.wake(Timer::Key(id), wakes_at, at);
             }
+            // Else each name that was ever locked would take up memory for ever.
             None if key.is_idle() => {
                 self.timers.cancel_key(id, *wakes_at);
                 self.keys.ids.remove(name);
@@ -143,6 +146,7 @@ impl Protocol {
     }
 
     pub(super) fn for_all_keys(&mut self, mut act: impl FnMut(&mut Key, &mut Cx<'_>)) {
+        // A copy, because keys that have nothing left to do are removed on the way.
         let keys: Vec<KeyId> = self.keys.entries.keys().copied().collect();
         for key in keys {
             self.with_key(key, &mut act);

@@ -119,6 +119,7 @@ impl Protocol {
             Event::End { section, report } => self.on_end(section, report),
             Event::Changed { node, key: None } => {
                 nodes.on_flushed(node, out);
+                // Even if the flush was of another database: the server has forgotten whom to tell of which key.
                 self.for_all_keys(|key, cx| key.on_changed(node, cx));
             }
             Event::Changed {
@@ -188,6 +189,7 @@ impl Protocol {
             match timer {
                 Timer::Key(key) => {
                     self.keys.on_woken(key);
+                    // Nothing is done because a timer woke: `with_key` lets the key go by the clock.
                     self.with_key(key, |_, _| {});
                 }
                 Timer::Nodes => self.nodes.advance(&mut self.out),
@@ -233,6 +235,7 @@ impl Protocol {
 
     fn on_end(&mut self, section: SectionId, report: bool) {
         if let Some(key) = self.out.sections.remove(&section) {
+            // Before the section ends, and its turn with it: who is lent follows in that turn without any node.
             let lent = self.lend(section, key);
             self.with_key(key, |key, cx| {
                 lent.into_iter().for_each(|waiting| key.on_lent(waiting));

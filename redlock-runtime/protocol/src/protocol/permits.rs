@@ -109,6 +109,7 @@ impl Protocol {
                 self.out.sections.insert(waiter.section, slot);
                 let mut left = None;
                 self.with_key(slot, |key, cx| left = key.on_given(*waiter, cx));
+                // The slot was lost before the caller could be given it, so the caller waits in line again.
                 if let Some(left) = left {
                     self.out.sections.insert(left.section, to);
                     self.with_key(to, |key, _| key.on_return(left.into()));

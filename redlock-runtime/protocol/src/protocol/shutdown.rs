@@ -17,8 +17,10 @@ const LAST_RELEASES: Duration = Duration::from_secs(1);
 impl Protocol {
     pub(super) fn on_shutdown(&mut self, timeout: Duration, abort_holders: bool) {
         let until = self.out.now.after(timeout);
+        // A second shutdown may end the wait sooner, and does not prolong it.
         self.stops_at = Some(self.stops_at.map_or(until, |at| at.min(until)));
         if abort_holders {
+            // They are cut off now, and have this timeout to let go: there is no other second at its end.
             self.cut_off.get_or_insert(0);
         }
         let compounds: Vec<SectionId> = self.compounds.keys().copied().collect();
