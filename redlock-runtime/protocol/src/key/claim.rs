@@ -85,6 +85,7 @@ impl Reads {
     /// True if the key can be read now; else it is read once more after the read that is under way.
     const fn begin(&mut self) -> bool {
         self.has_failed = false;
+        // The read under way may have been answered before this change.
         self.reads_again = self.is_reading;
         !std::mem::replace(&mut self.is_reading, true)
     }
@@ -143,6 +144,7 @@ impl Claim {
 
     /// A request that can make the key goes to a node.
     pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId, ttl: Duration) {
+        // The longest of all: a node that no release reaches may keep the key for that long.
         self.ttl = self.ttl.max(ttl.into());
         let place = &mut self.places[node.0];
         // Only if nothing was there before, a refusal of this request proves that nothing is there now.
@@ -227,6 +229,7 @@ impl Claim {
     pub(super) fn may_have_written(&self, round: RoundId, reply: &Reply) -> bool {
         let last = self.extension.as_ref();
         let last = last.filter(|extension| extension.round == round);
+        // In doubt it is read again: a read too many costs a request, a change that is not told hides a loss.
         match (last, reply) {
             (Some(last), &Reply::Extended { remaining, .. }) => last.is_written(remaining),
             _ => true,
@@ -239,6 +242,7 @@ impl Claim {
     fn on_put_back(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;
+        // Measured from an older write, its clock would seem to run ahead, and the node would lose its vote.
         place.written = None;
     }
 
@@ -308,6 +312,7 @@ impl Claim {
         now: Instant,
     ) -> Option<Duration> {
         let is_it = |one: &&Extension| ask == Ask::Extend(one.round, self.owner);
+        // A reply to an earlier round would be measured against the times of this one.
         let extension = self.extension.as_ref().filter(is_it)?;
         let place = &mut self.places[node.0];
         // Without a confirmed write, the remaining time may be that of an older one.

@@ -51,6 +51,7 @@ impl Contention {
 
     /// Others wait.
     pub(super) fn is_met(&mut self, now: Instant) {
+        // No place in the queue lasts for longer without another question.
         self.in_order_until = Some(now.after(Ticket::LASTS));
     }
 

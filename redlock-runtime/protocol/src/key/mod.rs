@@ -353,6 +353,7 @@ impl Key {
         let lacks_quorum = self.last_refusal().lacks_quorum();
         match &mut self.front {
             Front::Held(held) => held.on_settled(node, cx),
+            // The pause was for an outage, which this node may have ended.
             Front::BackingOff(_) if lacks_quorum && can_ask => self.retry_now(cx),
             _ if !cx.nodes.is_up(node) => self.on_deaf(node, cx),
             _ => {}
@@ -431,6 +432,7 @@ impl Key {
             true => Release::AlreadyExpired,
             false => Release::Unknown,
         };
+        // The keys wait for a section that may never let go. These callers must not.
         held.reports.answer_all(release, cx);
         let sections = held.over;
         self.stuck.push(Stuck { sections, claim });

@@ -222,6 +222,7 @@ impl Key {
     }
 
     fn take(&mut self, slot: u32, mut waiter: Waiter, has_remote_waiter: bool, cx: &mut Cx<'_>) {
+        // The place stays with the line: the next caller here goes on with it, or it is given up.
         self.leave(mem::take(&mut waiter.place), cx);
         if let Some(Permits {
             role: Role::Line(line),
@@ -247,6 +248,7 @@ impl Key {
         waiter.follow(cx.nodes.leader(cx.name, patience, now), cx);
         let waits = waiter.goes_on_waiting(now);
         let ticket = self.ticket(&mut waiter, waits, cx);
+        // No node can say which slot is free, but a majority still decides each of them.
         let Some((leader, ticket)) = waiter.place.leader.zip(ticket) else {
             return self.ask_for_any(waiter, cx);
         };
@@ -352,6 +354,7 @@ impl Key {
                 slot,
                 has_remote_waiter,
             }) => {
+                // The node has taken the place away with this reply, so there is none to give up.
                 waiter.place.is_taken = false;
                 self.take_free(slot, waiter, has_remote_waiter, cx);
             }
@@ -378,6 +381,7 @@ impl Key {
                 waiter.place.on_ahead(ahead.believed(), cx.now());
                 self.on_full(waiter, slot.and(remaining), cx);
             }
+            // The leader is of no help, and a majority decides each slot anyway.
             _ => self.ask_for_any(waiter, cx),
         }
     }
@@ -408,6 +412,8 @@ impl Key {
                     ..
                 }) = reply
                 {
+                    // A key expires without notice. If only the leader still has the key of a dead owner, the slot
+                    // would stand free until the look that asks all nodes.
                     waiter.place.doubts_by(now.after(left).after(TICK));
                 }
                 self.stand_elsewhere(asked, waiter, cx);
@@ -574,6 +580,7 @@ impl Key {
             let is_before = front.goes_before(waiter);
             if is_before {
                 mem::swap(front, waiter);
+                // The place belongs to those who wait at this key, whoever of them is in front.
                 mem::swap(&mut front.place, &mut waiter.place);
                 *until = end(front).min(*until);
             }
@@ -616,6 +623,7 @@ impl Key {
                 return None;
             }
         };
+        // Nobody is left in line: a place that stayed would hold up other processes.
         self.leave(mem::take(&mut waiter.place), cx);
         Some(waiter.into())
     }
@@ -645,6 +653,7 @@ impl Key {
         self.contention().permits = Some(Permits::new(role));
         self.attempt(waiter, cx);
         if let Front::Acquiring(attempt) = &mut self.front {
+            // Only the leader of the line knows yet: slots are asked for without a ticket, so a grant tells of nobody.
             attempt.claim.has_remote_waiter = has_remote_waiter;
         }
     }

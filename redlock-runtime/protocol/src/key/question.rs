@@ -135,6 +135,7 @@ impl Round {
         let hedge_delay = cx.nodes.hedge_delay().min(closes_at.since(now) / 4);
         let fanout = Fanout::new(order, hedge_delay);
         let mut round = Self::open(question, fanout, closes_at, cx);
+        // An extension never makes a key (promise 5), so what these nodes would reply is known.
         for node in cx.nodes.ids().filter(|&node| !claim.may_have(node)) {
             round.on_verdict(node, Verdict::NoLongerOurs, now);
         }

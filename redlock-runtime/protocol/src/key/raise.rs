@@ -31,6 +31,7 @@ impl Key {
         let Some(held) = self.held_by(id) else {
             return;
         };
+        // Another key of the section brought the larger token, and none that follows here may be below it.
         held.token = held.token.max(token);
         held.block.pass(token);
         if let Some(section) = held.section(id) {

@@ -67,6 +67,7 @@ impl Held {
             // Above all that it was given, used or not.
             let had = self.token.max(self.block.last());
             let least = self.least_proposal.max(raise_to);
+            // If nobody waits, the round only has to move the counters on.
             let length = next.map_or(1, |_| BLOCK);
             let elapsed = now.since(self.block_at);
             next_block(had, elapsed, (least, length), cx.wall_micros())

@@ -166,6 +166,7 @@ impl Owed {
             // The first one may have deleted the key before its reply was lost: this proves nothing.
             Some(Reply::NotOwner) if place.again => {}
             Some(Reply::NotOwner) => open.did_not += 1,
+            // The connection is lost, and nobody knows whether the node has carried the release out.
             None => {
                 place.state = State::Unsent;
                 place.again = true;
@@ -197,6 +198,7 @@ impl Owed {
         }
         self.open.retain(|_, open| {
             open.reports.answer_late(cx);
+            // The keys have expired by themselves, so no reply can tell any more what the release found.
             if open.until <= now {
                 open.reports.answer_all(Release::Unknown, cx);
             }

@@ -125,6 +125,7 @@ impl Round {
         let verdict = match (reply, lead) {
             // Whatever it says: its keys may expire before the lease does, so its yes is worth nothing.
             (_, Some(by)) => Verdict::ClockAhead { by },
+            // Only numbers that a sound counter can reach: one node must not bring all others to the end of theirs.
             (Reply::Granted { first, .. }, _) if first.is_plausible() => {
                 return self.on_yes(node, Some(first), now);
             }
@@ -190,6 +191,7 @@ impl Round {
 
     /// The first verdict of each node counts, if it comes in time. Whether this one does.
     pub(super) fn on_verdict(&mut self, node: NodeId, verdict: Verdict, now: Instant) -> bool {
+        // See `LONGEST_ROUND`: the node may have forgotten a vote that arrives later.
         now < self.closes_at && self.ballot.cast(node, verdict)
     }
 
@@ -216,11 +218,13 @@ impl Round {
         if !self.ballot.is_out_of_reach() {
             return self.progress_of_part(now);
         }
+        // Refusals are votes, too: if too few nodes gave any, this is an outage and not contention.
         if self.ballot.lacks_quorum() {
             return Progress::Failed(Failure::Outage(outage(self.ballot.verdicts())));
         }
         let majority = quorum::majority(self.ballot.verdicts().len());
         let most = self.holder().map_or(0, |owner| self.held_by(owner));
+        // An owner with a majority may have the lock, so it is none of several that have met.
         if most >= majority {
             Progress::Failed(Failure::Held)
         } else if most + self.unanswered() >= majority && now < self.hedge_at() && !self.is_first()
@@ -228,6 +232,7 @@ impl Round {
             // The nodes that have not replied tell whether that owner holds the lock.
             Progress::Open
         } else {
+            // No owner is known to have a majority: all that have met ask again, in the order of the queue.
             Progress::Failed(Failure::Split)
         }
     }
@@ -314,6 +319,7 @@ impl Round {
             };
         }
         let pending = self.unanswered();
+        // A node that has failed is made up for at once: promise 6 of the guarantees.
         let has_failed = |node: &NodeId| self.ballot.verdicts()[node.0].is_failure();
         let any_failed = order[..*reached].iter().any(has_failed);
         // A refusal is not made up for at once: most likely the other nodes refuse too.

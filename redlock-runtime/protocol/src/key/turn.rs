@@ -202,6 +202,7 @@ impl Held {
         if report {
             self.reports.push(Report {
                 section: section.id,
+                // As long as the bounds in the guarantees allow a silent node to take; `Unknown` follows.
                 by: cx.now().after(section.params.round_timeout()),
                 at: cx.now(),
                 after: cx.out.last_round,
@@ -233,6 +234,7 @@ impl Held {
     /// When to refresh the turn so that the next section need not wait for it. Not while a section
     /// runs for longer than a block stays young: then it is refreshed once that is over.
     pub(super) fn refresh_ahead_at(&self, section: &Section, next: &LockParams) -> Option<Instant> {
+        // Readers join the sections that run, so no refresh is for the time after them.
         if self.is_shared() {
             return None;
         }
@@ -264,7 +266,9 @@ impl Held {
         let refresh = self.refresh.as_deref().map(asks_for);
         let lasts = refresh.is_none_or(|ttl| ttl >= params.key_ttl());
         (is_young || is_just_won && self.block_at == self.won_at)
+            // From a copy: the token itself is for the section that begins.
             && { self.block }.take().is_some()
+            // No node was asked to keep the key for longer, so a longer lease would outlive it.
             && self.ttl >= params.key_ttl().into()
             && lasts
             && deadline.since(now) >= params.min_validity
@@ -398,6 +402,7 @@ impl Key {
 
     /// No section has the lock. True if that has changed, or the turn has ended.
     fn next_section(&mut self, is_just_won: bool, cx: &mut Cx<'_>) -> bool {
+        // The line has not said yet which of its callers gets the slot.
         if self.is_won() {
             return false;
         }
@@ -437,6 +442,7 @@ impl Key {
             };
             return held.start_first(&mut self.queue, cx);
         }
+        // Who called first goes first, at whichever key of the lock it waits, and this slot sees only its own.
         if let Some(next) = self.queue.pop() {
             self.ask_line(Waiter::new(next, Place::default()));
         }

@@ -292,6 +292,7 @@ impl Backoff {
         let place = &self.waiter.place;
         let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
         nodes.sort_by_key(|node| !place.held_at.contains(node));
+        // Fewer may all have keys that nobody deletes, and then tell of nothing.
         nodes.truncate(quorum::majority(cx.nodes.count()));
         if self.waiter.params.permits > 0 && place.looks < 2 {
             nodes.retain(|&node| place.leader == Some(node));
@@ -326,6 +327,7 @@ impl Backoff {
     /// Another node than the leader has told of a change. The release may be on its way to the leader.
     fn on_changed_elsewhere(&mut self, cx: &Cx<'_>) {
         let place = &mut self.waiter.place;
+        // Longer each time: a leader that keeps dead keys would be asked at each change of the others.
         let delay = cx.nodes.hedge_delay().max(place.ahead.grace) * (1 << place.doubts.min(3));
         let release = cx.now().after(delay);
         place.doubts_by(release);
@@ -448,6 +450,7 @@ impl Key {
 
     /// What kept the front waiter from the lock may be over.
     pub(super) fn retry_now(&mut self, cx: &mut Cx<'_>) {
+        // The time that is left to other libraries' clients ends by the clock alone.
         if self.stand_back_until().is_none() {
             self.go_on(cx);
         }
@@ -519,6 +522,7 @@ impl Key {
         let Some(place) = self.place() else {
             return;
         };
+        // A node without the key tells of nothing: counted as one that tells, it would put off the next look.
         if !matches!(reply, Some(Reply::Taken { .. })) {
             place.disarm(node);
         }
