@@ -423,6 +423,7 @@ impl Ahead {
     /// Those ahead may all be gone, or a node be wrong: nobody is kept waiting for longer than this. Less than the
     /// 50 ms for which fair callers may be out of order: who waits for one ahead can be overtaken himself. Scripts say
     /// so as well.
+    // With 60 ms, a third caller overtook the one that waited, in one of 20 000 histories of the simulator.
     pub(crate) const LONGEST_GRACE: Duration = Duration::from_millis(40);
 
     pub(crate) fn believed(self) -> Self {

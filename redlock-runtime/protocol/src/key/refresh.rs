@@ -147,6 +147,7 @@ impl Held {
         }
         // The lease counts from before the first request, as for an acquisition.
         self.won_at = round.started;
+        // By the last round: on a busy machine the first one is too short a measure, and asking by it made it busier.
         self.took = cx.now().since(round.started).into();
         self.ttl = round.question.params.key_ttl().into();
         self.least_proposal = least_proposal;

@@ -28,6 +28,7 @@ use crate::{
 const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 
 /// One in this number of looks of the first in the queue asks all nodes: no node's word counts for ever.
+// A node that refuses to delete names its last holder until the key expires: for a minute, if that was the lease.
 const ASKS_ALL_EVERY: u32 = 8;
 
 /// Who has no more ahead than this many times the permits asks at each change.

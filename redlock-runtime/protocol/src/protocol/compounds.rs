@@ -87,6 +87,7 @@ impl Protocol {
         let Some(compound) = self.compounds.get_mut(&id) else {
             return;
         };
+        // Since its first call: at the end of the queue each time, it might never get all keys.
         let (since, part) = (compound.asked, &mut compound.parts[part]);
         if let Word::Ask(params) = what {
             // A new one each time, so that an answer to the question before is not taken for one to this.
