@@ -223,6 +223,10 @@ fn several_keys_are_a_list() {
             &["a lock has 1 to 1024 permits"],
         ),
         (
+            r#"key = [permits(3, "a")]"#,
+            &["a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`"],
+        ),
+        (
             r#"key = [permits("a")]"#,
             &["a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`"],
         ),

@@ -143,7 +143,7 @@ fn of_mode(
         let message = format!("did you mean `{mode}`?");
         return Err(Error::new(word.span(), message));
     }
-    if mode.is_none() || content.is_empty() {
+    if mode.is_none() || content.is_empty() || content.peek(Lit) && !content.peek(LitStr) {
         return wrong();
     }
     let mut key = key(content)?;

@@ -56,8 +56,12 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
             other => (args.given(other).is_some(), format!("`{other}`")),
         };
         if let Some(span) = args.given(name).filter(|_| is_given) {
-            let message =
-                format!("`{name}` cannot be combined with {other}; leave out one of the two");
+            let remedy = match (name, other.as_str()) {
+                ("shared", SEVERAL_KEYS) => "write `shared(\"..\")` in the list",
+                ("permits", SEVERAL_KEYS) => "write `permits(\"..\", 3)` in the list",
+                _ => "leave out one of the two",
+            };
+            let message = format!("`{name}` cannot be combined with {other}; {remedy}");
             mistakes.add_at(span, message);
         }
     }

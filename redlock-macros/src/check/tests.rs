@@ -357,7 +357,18 @@ fn what_cannot_be_combined() {
             example(name),
             example(other.trim_matches('`'))
         );
-        let message = format!("`{name}` cannot be combined with {other}; leave out one of the two");
+        let remedy = match (name, other.as_str()) {
+            ("shared" | "permits", SEVERAL_KEYS) => {
+                let key = if name == "shared" {
+                    "\"..\""
+                } else {
+                    "\"..\", 3"
+                };
+                format!("write `{name}({key})` in the list")
+            }
+            _ => "leave out one of the two".to_owned(),
+        };
+        let message = format!("`{name}` cannot be combined with {other}; {remedy}");
         assert_eq!(argument_mistakes(&args), [message]);
     }
 }
