@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
-use redlock_runtime::{Guard, Lock, LockError, Redlock, Release};
+use redlock_runtime::{FencingToken, Guard, Lock, LockError, Redlock, Release, redis_lock};
 use redlock_tests::Cluster;
 
 use crate::common::await_state;
@@ -119,40 +119,59 @@ async fn one_attempt_does_not_join_the_line() {
 
 // ---- the nodes
 
-/// On which all nodes vote, however busy the machine is.
-#[tokio::test]
-async fn locks_of_several_kinds_are_had_at_once() {
-    let (cluster, one, two) = processes().await;
-    let members = |redlock: &Redlock| {
-        let exports = redlock.lock("exports").permits(2);
-        [
-            redlock.lock("prices").shared(),
-            redlock.lock("order"),
-            exports,
-        ]
-    };
-    let all = one.lock_all(members(&one)).expire(LONG);
-    let all = all.acquire().await.unwrap();
-    let token = all.fencing_token().unwrap();
+fn members(redlock: &Redlock) -> [Lock; 3] {
+    let exports = redlock.lock("exports").permits(2);
+    [
+        redlock.lock("prices").shared(),
+        redlock.lock("order"),
+        exports,
+    ]
+}
 
-    // Others read the prices and have the other permit; the order is taken, and nobody may write the prices.
-    let [prices, order, exports] = members(&two).map(|lock| lock.expire(LONG));
-    let reader = prices.acquire().await.unwrap();
-    let permit = exports.clone().acquire().await.unwrap();
-    let writer = two.lock("prices").expire(LONG);
-    for taken in [&order, &exports, &writer] {
+/// Which [`members`] has locked.
+#[redis_lock(
+    key = [shared("prices"), "order", permits("exports", 2)],
+    expire = 60s,
+    lease = lease,
+    via = redlock
+)]
+async fn exported(redlock: &Redlock, other: &Redlock) -> Result<FencingToken, LockError> {
+    is_seen_by(other).await;
+    Ok(lease.fencing_token().expect("the nodes count"))
+}
+
+/// Others read the prices and have the other permit; the order is taken, and nobody may write the prices.
+async fn is_seen_by(other: &Redlock) {
+    let [prices, order, exports] = members(other).map(|lock| lock.expire(LONG));
+    let _reader = prices.acquire().await.unwrap();
+    let _permit = exports.clone().acquire().await.unwrap();
+    for taken in [order, exports, other.lock("prices")] {
         let error = taken.acquire().await.unwrap_err();
         assert!(matches!(error, LockError::Contended(_)), "{error}");
     }
-    drop((reader, permit));
-    assert_eq!(all.release().await, Release::Released);
-    for free in [order, exports, writer] {
-        let next = free.wait(LONG).acquire().await.unwrap();
-        assert!(next.fencing_token().unwrap() > token);
-    }
-    cluster.await_free("prices").await;
 }
 
+#[tokio::test]
+async fn locks_of_several_kinds_are_had_at_once() {
+    let (cluster, one, two) = processes().await;
+    let all = one.lock_all(members(&one)).expire(LONG);
+    let all = all.acquire().await.unwrap();
+    let first = all.fencing_token().unwrap();
+    is_seen_by(&two).await;
+    assert_eq!(all.release().await, Release::Released);
+    for key in ["prices", "order"] {
+        cluster.await_free(key).await;
+    }
+
+    let second = exported(&one, &two).await.unwrap();
+    assert!(second > first);
+    for free in members(&two).into_iter().chain([two.lock("prices")]) {
+        let free = free.expire(LONG).wait(LONG).acquire().await.unwrap();
+        assert!(free.fencing_token().unwrap() > second);
+    }
+}
+
+/// On which all nodes vote, however busy the machine is.
 async fn processes() -> (Cluster, Redlock, Redlock) {
     let cluster = Cluster::start(3);
     let process = async || {
