@@ -1,6 +1,6 @@
 //! What the user of a server must be allowed to do: what the page on servers lists, and nothing less.
 
-use std::{cell::Cell, collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::common::{await_state, documented_rules, set_user, unhurried};
 use futures_util::future::join_all;
@@ -189,34 +189,21 @@ impl<'a> User<'a> {
         drop(voting(careful(true)).await?);
         let redlock = voting(careful(false)).await?;
         self.command::<()>(0, &["FLUSHDB"]);
-        let state = || redlock.nodes()[0].state().clone();
-        let is_out = || {
-            let is_noted = self.command::<bool>(0, &["HEXISTS", &self.hash(), "loss"]);
-            is_noted || is_refused(&state())
-        };
-        // A connected client asks a node who it is when it has lost a key.
-        while !is_out() {
-            if let Ok(guard) = redlock.lock("k").acquire().await {
+        // A connected client asks a node who it is when it has lost a key. It does not vote until it is admitted again.
+        loop {
+            let guard = redlock.lock("k").acquire().await;
+            if self.command(0, &["EXISTS", "lock:k"]) {
+                return Ok(());
+            }
+            let nodes = redlock.nodes();
+            let state = nodes[0].state();
+            if is_refused(state) {
+                return Err(state.to_string());
+            }
+            if let Ok(guard) = guard {
                 guard.release().await;
             }
         }
-        // What it is at the end of the wait: the loss may be noted on the node before the client's own state tells.
-        let last = Cell::new(None);
-        await_state("a vote", || {
-            let state = state();
-            let is_decided = state == NodeState::Up || is_refused(&state);
-            last.set(Some(state));
-            is_decided
-        })
-        .await;
-        match last.take() {
-            Some(NodeState::Up) => Ok(()),
-            other => Err(other.map_or_else(String::new, |state| state.to_string())),
-        }
-    }
-
-    fn hash(&self) -> String {
-        format!("__redlock:node:{}", self.database)
     }
 }
 
