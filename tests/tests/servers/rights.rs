@@ -170,6 +170,10 @@ impl<'a> User<'a> {
         };
         let is_shorter = || lives().count() > 1 && lives().all(|left| left <= 600_000);
         await_state("a shorter life", is_shorter).await;
+        // A client that is still there would note that the nodes lose their memory.
+        for redlock in [one, two] {
+            let _ = redlock.shutdown(PATIENCE).await;
+        }
         Ok(())
     }
 
@@ -182,23 +186,26 @@ impl<'a> User<'a> {
 
     /// A node loses its memory, which is noted, and votes again.
     async fn lose_memory(&self) -> Result<(), String> {
-        for node in 0..self.cluster.len() {
-            self.command::<()>(node, &["FLUSHDB"]);
-        }
+        let forget = || (0..self.cluster.len()).for_each(|node| self.command(node, &["FLUSHDB"]));
+        forget();
         let careful = |fresh| self.builder().expire(BRIEF).assume_fresh(fresh);
-        drop(voting(careful(true)).await?);
+        let _ = voting(careful(true)).await?.shutdown(PATIENCE).await;
+        // A node that it let in before another one would be evidence that the other one is not new.
+        forget();
         let redlock = voting(careful(false)).await?;
         self.command::<()>(0, &["FLUSHDB"]);
-        // A connected client asks a node who it is when it has lost a key. It does not vote until it is admitted again.
+        let state = || redlock.nodes()[0].state().clone();
+        let is_decided = || state() == NodeState::Up || is_refused(&state());
         loop {
+            // The client takes the node for well until a vote is refused. Then it asks the node who it is.
+            await_state("a vote", is_decided).await;
+            if is_refused(&state()) {
+                return Err(state().to_string());
+            }
             let guard = redlock.lock("k").acquire().await;
+            // It does not vote until it is admitted again.
             if self.command(0, &["EXISTS", "lock:k"]) {
                 return Ok(());
-            }
-            let nodes = redlock.nodes();
-            let state = nodes[0].state();
-            if is_refused(state) {
-                return Err(state.to_string());
             }
             if let Ok(guard) = guard {
                 guard.release().await;
