@@ -87,6 +87,8 @@ fn operations(redlock: Redlock, metrics: PrometheusHandle) -> Router {
 }
 
 use std::{env, net::Ipv4Addr};
+
+use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
@@ -94,8 +96,9 @@ async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt::init();
     let metrics = recorder()?;
     let redlock = RedlockConfig::from_env()?.into_builder().install().await?;
-    let db = database(&env::var("DATABASE_URL")?)?;
-    db.get().await?.batch_execute(TABLE).await?;
+    let db = database(&env::var("DATABASE_URL").context("DATABASE_URL")?)?;
+    let client = db.get().await.context("the database of DATABASE_URL");
+    client?.batch_execute(TABLE).await?;
 
     let port = env::var("PORT").map_or(Ok(3000), |port| port.parse())?;
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?;
