@@ -73,7 +73,7 @@ async fn a_held_lock_has_one_kibibyte_and_leaves_nothing() {
     let each = (live_bytes(&region) - few) / 10_000;
     assert!(each <= 1_280, "{each} bytes for each lock");
     join_all(guards.into_iter().map(Guard::release)).await;
-    // Tables and buffers keep the room that they once had, and the last replies may be on their way: one mebibyte.
+    // Tables and buffers keep the room that they once had, and the last replies may be on their way: up to a mebibyte.
     let region = Region::new(MEMORY);
     for start in (0..20_000).step_by(1_000) {
         let guards = hold(&redlock, start..start + 1_000).await;

@@ -57,8 +57,8 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
         };
         if let Some(span) = args.given(name).filter(|_| is_given) {
             let remedy = match (name, other.as_str()) {
-                ("shared", SEVERAL_KEYS) => "write `shared(\"..\")` in the list",
-                ("permits", SEVERAL_KEYS) => "write `permits(\"..\", 3)` in the list",
+                ("shared", SEVERAL_KEYS) => r#"write `shared("..")` in the list"#,
+                ("permits", SEVERAL_KEYS) => r#"write `permits("..", 3)` in the list"#,
                 _ => "leave out one of the two",
             };
             let message = format!("`{name}` cannot be combined with {other}; {remedy}");

@@ -358,15 +358,9 @@ fn what_cannot_be_combined() {
             example(other.trim_matches('`'))
         );
         let remedy = match (name, other.as_str()) {
-            ("shared" | "permits", SEVERAL_KEYS) => {
-                let key = if name == "shared" {
-                    "\"..\""
-                } else {
-                    "\"..\", 3"
-                };
-                format!("write `{name}({key})` in the list")
-            }
-            _ => "leave out one of the two".to_owned(),
+            ("shared", SEVERAL_KEYS) => r#"write `shared("..")` in the list"#,
+            ("permits", SEVERAL_KEYS) => r#"write `permits("..", 3)` in the list"#,
+            _ => "leave out one of the two",
         };
         let message = format!("`{name}` cannot be combined with {other}; {remedy}");
         assert_eq!(argument_mistakes(&args), [message]);

@@ -132,6 +132,7 @@ fn members(redlock: &Redlock) -> [Lock; 3] {
 #[redis_lock(
     key = [shared("prices"), "order", permits("exports", 2)],
     expire = 60s,
+    wait = 60s,
     lease = lease,
     via = redlock
 )]
@@ -143,8 +144,9 @@ async fn exported(redlock: &Redlock, other: &Redlock) -> Result<FencingToken, Lo
 /// Others read the prices and have the other permit; the order is taken, and nobody may write the prices.
 async fn is_seen_by(other: &Redlock) {
     let [prices, order, exports] = members(other).map(|lock| lock.expire(LONG));
-    let _reader = prices.acquire().await.unwrap();
-    let _permit = exports.clone().acquire().await.unwrap();
+    // Its own releases of before may be on their way.
+    let _reader = prices.wait(LONG).acquire().await.unwrap();
+    let _permit = exports.clone().wait(LONG).acquire().await.unwrap();
     for taken in [order, exports, other.lock("prices")] {
         let error = taken.acquire().await.unwrap_err();
         assert!(matches!(error, LockError::Contended(_)), "{error}");
@@ -165,7 +167,8 @@ async fn locks_of_several_kinds_are_had_at_once() {
 
     let second = exported(&one, &two).await.unwrap();
     assert!(second > first);
-    for free in members(&two).into_iter().chain([two.lock("prices")]) {
+    let [_, order, exports] = members(&two);
+    for free in [order, exports, two.lock("prices")] {
         let free = free.expire(LONG).wait(LONG).acquire().await.unwrap();
         assert!(free.fencing_token().unwrap() > second);
     }
