@@ -278,6 +278,15 @@ impl World {
         self.agenda.at(at, Happening::AtClient(arrival));
     }
 
+    /// When all that is on its way has arrived. What was sent into a partition is sent again long after its end, and
+    /// later messages arrive behind it.
+    pub(crate) fn ways_clear(&self) -> u64 {
+        let links = self.clients.iter().flat_map(|client| &client.links);
+        let ways = links.filter_map(|link| Some(&self.connections[link.current?]));
+        let arrivals = ways.map(|way| way.out_at.max(way.back_at));
+        arrivals.max().unwrap_or(0)
+    }
+
     /// Counts a message that does not arrive.
     pub(crate) fn lose(&mut self, arrival: &Arrival) {
         let client = self.connections[arrival.connection].client;

@@ -79,7 +79,7 @@ impl World {
             self.run_until(self.now + self.longest_life());
         }
         self.phase = Phase::Calm;
-        self.served_since = self.now;
+        self.served_since = self.now.max(self.ways_clear());
         trace!(self, "!! calm");
         let keys = self.plan.fleet.keys;
         // So far apart that it matters who came first, and so close that a queue forms.
