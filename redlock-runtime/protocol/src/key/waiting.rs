@@ -483,6 +483,8 @@ impl Key {
                 // One of several readers may have gone.
                 if place.holder == Some(Some(Owner::READERS)) {
                     backoff.listen(node, cx);
+                    // The others may be dead. Only an attempt learns when their keys expire.
+                    backoff.ask_by(cx.now().after(2 * backoff::LONGEST_POLL));
                 } else {
                     self.on_change(node, cx);
                 }

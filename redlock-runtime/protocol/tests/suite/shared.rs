@@ -192,6 +192,23 @@ fn a_stuck_reader_keeps_a_writer_out_for_no_longer_than_the_keys_live() {
     world.assert_within(Duration::from_secs(1), asked);
 }
 
+/// The writer has heard when the keys of the last reader expire, which lets go before that.
+#[test]
+fn a_reader_that_lets_go_does_not_hide_when_the_others_expire() {
+    let mut world = World::with_clients(3, 3);
+    world.client(1).lock(1, "k", reading(LONG));
+    world.client(1).restart();
+    let expires = world.now.after(params().key_ttl());
+    world.run_for(LEASE);
+    world.client(0).lock(1, "k", reading(LONG));
+    world.client(2).ask(1, "k", waiting(LONG));
+    world.run_for(20 * HOP);
+    world.client(0).release(1);
+    world.client(2).granted(1);
+    let took = world.now.since(expires);
+    assert!(took <= Duration::from_millis(100), "{took:?}");
+}
+
 #[test]
 fn all_readers_hear_that_their_keys_are_lost() {
     let mut world = World::new(3);
