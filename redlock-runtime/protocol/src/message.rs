@@ -484,6 +484,8 @@ pub enum Reply {
         remaining: Option<Duration>,
         /// Who has waited longer.
         ahead: Ahead,
+        /// The line has got its key by this request, so the process that has asked cannot have read it yet.
+        is_new: bool,
     },
     /// Acquire, put back: the key exists.
     Held {

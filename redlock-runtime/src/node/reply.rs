@@ -162,7 +162,12 @@ fn stood(answer: &Value, permits: u32) -> Option<Reply> {
             slot: slot(*own)?,
             has_remote_waiter: *has_waiter == 1,
         }),
-        [Value::Int(remaining), Value::Int(first), standing @ ..] => {
+        [
+            Value::Int(remaining),
+            Value::Int(first),
+            standing @ ..,
+            Value::Int(is_new @ 0..=1),
+        ] => {
             let first = match first {
                 -1 => None,
                 first => Some(slot(*first)?),
@@ -173,6 +178,7 @@ fn stood(answer: &Value, permits: u32) -> Option<Reply> {
                     slot: first,
                     remaining: time_left(*remaining),
                     ahead,
+                    is_new: *is_new == 1,
                 }),
                 -2 if ahead.count > 0 => Some(Reply::Queued(ahead)),
                 _ => None,

@@ -4,7 +4,8 @@
 -- ARGV: those of places.lua; the script's own are how many permits there are, the slot to begin with, and nothing
 -- {slot, other process waits (1 or 0)}: it is free, and is left to the process for a moment
 -- {remaining ms of the slot that ends first, -1 if none ever does, -2 if some are free but not for this process; that
---   slot, -1 if one is left to another process; then how many are ahead, and their grace together}
+--   slot, -1 if one is left to another process; then how many are ahead, and their grace together; and 1 if the line
+--   had no key, or it has expired: nobody who has read it before is told of a release, else 0}
 local permits, start = tonumber(ARGV[2]), tonumber(ARGV[3])
 local names = {}
 for slot = 1, permits do
@@ -32,10 +33,8 @@ if own and (#slots > #ahead or is_next()) then
 end
 
 keep_place(true, own)
-if ARGV[9] ~= '0' then
-  -- Who reads it is told when a slot is released.
-  redis.pcall('SET', KEYS[1], '1', 'NX', 'PX', 10000)
-end
+-- Who reads it is told when a slot is released.
+local is_new = ARGV[9] ~= '0' and redis.pcall('SET', KEYS[1], '1', 'NX', 'PX', 10000)
 local first, remaining = -1, own and -2 or -1
 if not own then
   for slot, to in pairs(promised) do
@@ -51,4 +50,4 @@ if not own then
     end
   end
 end
-return {remaining, first, #ahead, grace}
+return {remaining, first, #ahead, grace, is_new and 1 or 0}

@@ -360,12 +360,15 @@ impl Key {
             }
             Ok(Reply::Queued(ahead)) if waiter.goes_on_waiting(cx.now()) => {
                 waiter.place.on_ahead(ahead.believed(), cx.now());
+                // Perhaps the line has got its key by this question.
+                waiter.place.disarm_all();
                 self.give_way(waiter, cx);
             }
             Ok(Reply::Full {
                 slot,
                 remaining,
                 ahead,
+                is_new,
             }) => {
                 let mut verdicts = vec![Verdict::NotAsked; cx.nodes.count()];
                 verdicts[node.0] = Verdict::HeldByAnother { remaining };
@@ -379,6 +382,11 @@ impl Key {
                 };
                 waiter.place.held_at = asked;
                 waiter.place.on_ahead(ahead.believed(), cx.now());
+                if is_new {
+                    // The key expires while nobody lets go, and a node does not tell a process of what that process has
+                    // changed itself.
+                    waiter.place.disarm_all();
+                }
                 self.on_full(waiter, slot.and(remaining), cx);
             }
             // The leader is of no help, and a majority decides each slot anyway.

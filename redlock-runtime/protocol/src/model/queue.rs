@@ -194,7 +194,8 @@ impl Model {
         }
         self.stand(vote, standing, !free.is_empty(), at);
         // Who waits reads this key, and is told of the next release because that deletes it.
-        if !ticket.lasts.is_zero() && self.key(key, at.now).is_none() {
+        let is_new = !ticket.lasts.is_zero() && self.key(key, at.now).is_none();
+        if is_new {
             let line = Stored {
                 value: Value::Foreign(None),
                 expires: Some(at.now.after(LINE_LASTS)),
@@ -208,6 +209,7 @@ impl Model {
             slot: first.and_then(|(_, slot)| slot),
             remaining: first.map(|(end, _)| end),
             ahead: standing.ahead,
+            is_new,
         }
     }
 

@@ -257,6 +257,7 @@ impl Fuzz {
                 slot: Some(self.dice.below(3) as u32),
                 remaining,
                 ahead: self.ahead(),
+                is_new: self.dice.one_in(2),
             },
             15..18 => Reply::Refused {
                 reason: Rejection::Other,

@@ -252,6 +252,29 @@ fn the_first_permit_that_is_given_back_anywhere_goes_to_a_waiter() {
     }
 }
 
+/// The key of the line lives for ten seconds, and who makes it again is told of nothing.
+#[test]
+fn who_has_waited_for_long_still_hears_of_a_release() {
+    for permits in [1, 2] {
+        let mut world = World::with_clients(1, 2);
+        let all = 0..u64::from(permits);
+        for section in all.clone() {
+            let renewing = renewing();
+            world.client(0).ask_permit(section, "k", permits, renewing);
+            world.client(0).granted(section);
+        }
+        let long = Duration::from_secs(60);
+        world.client(1).ask_permit(9, "k", permits, waiting(long));
+        // Whenever the look was at which the key of the line had gone.
+        world.run_for(Duration::from_secs(25));
+        let began = world.now;
+        world.client(0).end(0);
+        world.client(1).granted(9);
+        let took = world.now.since(began);
+        assert!(took <= 5 * ROUND_TRIP, "{permits}: {took:?}");
+    }
+}
+
 #[test]
 fn a_caller_is_refused_when_it_has_waited_for_so_long() {
     let mut world = World::with_clients(3, 2);
