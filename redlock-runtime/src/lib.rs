@@ -48,17 +48,17 @@
 //! detects this and *quarantines* the node: it does not vote until every lock that it may have forgotten has
 //! expired.
 //!
-//! - With leases of 5 s, a restarted node votes again after about 6 s. Each node records the longest key TTL that it
-//!   has granted recently, so the records of the other nodes show how long it must wait. If too few of them can be
-//!   read, the node votes again after the key TTL of [`max_lease`](Builder::max_lease).
+//! - With leases of 5 s, a restarted node votes again after about 6 s. Each node records the longest [key TTL](#units)
+//!   that it has granted recently, so the records of the other nodes show how long the restarted node must wait. If too
+//!   few of them can be read, the node votes again after the key TTL of [`max_lease`](Builder::max_lease).
 //! - One quarantined node of three or five delays no lock. Without a majority of other nodes, calls fail with
 //!   [`LockError::Quarantined`], or wait.
 //! - Held locks survive restarts of one node after the other: their keys are written to a node again as
 //!   soon as it votes.
 //! - If all servers are new, they vote after the key TTL of the default lease, or of 5 s if that is longer. A single
-//!   new server, or several, one of them out of reach, wait for the key TTL of `max_lease`.
-//!   [`assume_fresh`](Builder::assume_fresh) skips that wait in tests and development.
-//! - A server that has kept its data for twice its waiting time votes at once.
+//!   new server waits for the key TTL of `max_lease`, and so do several if one of them is out of reach.
+//!   [`assume_fresh`](Builder::assume_fresh) skips these waits in tests and development.
+//! - A server votes at once if it has run without a flush for twice the time that it would have to wait.
 //! - A server that [writes every lock to disk](guide::operating#configuration-of-a-server) votes at once after
 //!   a restart.
 //!
