@@ -38,8 +38,8 @@ pub(super) struct Round {
     pub(super) heard_at: Instant,
     /// The nodes that refused, and whose the key was there.
     pub(super) holders: Vec<(NodeId, Option<Owner>)>,
-    /// Those that the leader prefers to this process.
-    pub(super) ahead: Ahead,
+    /// Those that the leader prefers to this process, if it has said so.
+    pub(super) ahead: Option<Ahead>,
     /// The lock is free there, and for them.
     pub(super) is_queued: bool,
     pub(super) fanout: Fanout,
@@ -81,7 +81,7 @@ impl Round {
             numbers: Numbers::default(),
             heard_at: started,
             holders: Vec::new(),
-            ahead: Ahead::default(),
+            ahead: None,
             is_queued: false,
             fanout,
             asked_at: started,
@@ -142,14 +142,14 @@ impl Round {
             ) => {
                 // Only the leader keeps the queue.
                 if self.on_held(node, owner, remaining, now) && self.is_leader(node) {
-                    self.ahead = ahead.believed();
+                    self.ahead = Some(ahead.believed());
                 }
                 return;
             }
             (Reply::Queued(ahead), _) => {
                 let remaining = Some(ahead.grace);
                 if self.on_verdict(node, Verdict::HeldByAnother { remaining }, now) {
-                    (self.ahead, self.is_queued) = (ahead.believed(), true);
+                    (self.ahead, self.is_queued) = (Some(ahead.believed()), true);
                 }
                 return;
             }
@@ -166,9 +166,13 @@ impl Round {
 
     /// A node has said yes, and reported the first number of its block, if one was wanted.
     fn on_yes(&mut self, node: NodeId, first: Option<Token>, now: Instant) {
-        if self.on_verdict(node, Verdict::Ours, now)
-            && let Some(first) = first
-        {
+        if !self.on_verdict(node, Verdict::Ours, now) {
+            return;
+        }
+        if self.is_leader(node) {
+            self.ahead = Some(Ahead::default());
+        }
+        if let Some(first) = first {
             self.numbers.hear(node, first);
             self.heard_at = now;
         }
@@ -540,7 +544,7 @@ mod tests {
             };
             round.on_vote(NodeId(node), held, None, at(1));
         }
-        assert_eq!(round.ahead.count, 1);
+        assert_eq!(round.ahead, Some(ahead(1)));
     }
 
     #[test]

@@ -112,7 +112,11 @@ impl Place {
             let freed_after = round.retry_after().filter(|after| !after.is_zero());
             self.doubts_from = freed_after.map(|after| now.after(after).after(TICK));
         }
-        self.on_ahead(round.ahead, now);
+        match round.ahead {
+            Some(ahead) => self.on_ahead(ahead, now),
+            // The others do not know of the queue, and it has not gone on because of that.
+            None => self.looks += 1,
+        }
         let before = std::mem::replace(&mut self.holder, round.holder());
         let held_by = |&&(_, owner): &&(NodeId, Option<Owner>)| Some(owner) == self.holder;
         let held_at = round.holders.iter().filter(held_by);

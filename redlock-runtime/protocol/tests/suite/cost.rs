@@ -310,6 +310,36 @@ fn a_hand_over_costs_a_few_requests_however_many_processes_wait() {
     }
 }
 
+/// The other nodes, which are asked in its place then, do not know of the queue. An empty one they are not taken for.
+#[test]
+fn a_leader_that_does_not_delete_is_asked_no_more_often_than_the_queue_goes_on() {
+    const SECONDS: u64 = 5;
+    let clients = 12;
+    let mut world = World::with_clients(5, clients);
+    let leader = world.leader("k");
+    world.behave([leader], Behavior::Refusing(Refuses::Releases));
+    let mut crowd = Crowd::default();
+    let params = LockParams {
+        wait: 60 * LEASE,
+        ..params_of(Duration::from_millis(280))
+    };
+    for client in 0..clients {
+        // The others reply to the same question before the leader does.
+        world.client(client).set_lag(leader, 2 * HOP);
+        let wish = Wish::new(&["k"], params.clone(), 5 * HOP);
+        crowd.ask(&mut world, client, 1, wish.again(Duration::ZERO));
+    }
+    crowd.run_for(&mut world, Duration::from_secs(SECONDS));
+    let votes = |request: &Request| matches!(request, Request::Acquire { .. });
+    let to_leader = |client| {
+        let asked = world.client(client).sends(votes);
+        asked.iter().filter(|(_, node)| node.0 == leader).count()
+    };
+    let asked = (0..clients).map(to_leader).sum::<usize>();
+    let served = crowd.served().len();
+    assert!(served > 500 && asked <= 3 * served, "{asked} of {served}");
+}
+
 #[test]
 fn renewals_that_never_end_are_one_round_at_a_time() {
     let mut world = World::new(3);
