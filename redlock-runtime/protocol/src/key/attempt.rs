@@ -402,7 +402,7 @@ impl Key {
             if is_leaders_word && !waiter.goes_on_waiting(now) {
                 // That owner is about to get the lock or has it, or is dead and in the way: then it is the same
                 // after a while. Those ahead find out first.
-                waiter.asks_all = waiter.place.holder_stays;
+                waiter.asks_all = waiter.place.holder_stays();
                 let places = waiter.place.ahead.count.saturating_add(1);
                 let hedge_delay = cx.nodes.hedge_delay();
                 let hedge_delay = hedge_delay.min(waiter.params.round_timeout() / 4);

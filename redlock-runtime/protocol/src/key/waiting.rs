@@ -69,6 +69,8 @@ pub(crate) struct Place {
     pub(super) ahead: Ahead,
     /// The key was there, and whose it was.
     holder: Option<Option<Owner>>,
+    /// And whose it was at the leader.
+    named: Option<Option<Owner>>,
     /// These nodes had it.
     pub(super) held_at: Vec<NodeId>,
     /// These tell of its next change.
@@ -82,8 +84,8 @@ pub(crate) struct Place {
     is_told: bool,
     /// While the leader was being asked, it has told of a change.
     has_changed: bool,
-    /// It was the same as before.
-    pub(super) holder_stays: bool,
+    /// So many refusals have named the same one as before.
+    holder_stays: u32,
     /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as
     /// they all said when they were asked; or another one has told of a change that the leader has not told of.
     doubts_from: Option<Instant>,
@@ -117,6 +119,11 @@ impl Place {
             // The others do not know of the queue, and it has not gone on because of that.
             None => self.looks += 1,
         }
+        let mut refusals = round.holders.iter();
+        let by_leader = refusals.find(|(node, _)| Some(*node) == self.leader);
+        let named = by_leader.map_or(self.named, |&(_, owner)| Some(owner));
+        // When all were asked, most may have named another one than the leader, which says the same as before.
+        let is_news = std::mem::replace(&mut self.named, named) != named;
         let before = std::mem::replace(&mut self.holder, round.holder());
         let held_by = |&&(_, owner): &&(NodeId, Option<Owner>)| Some(owner) == self.holder;
         let held_at = round.holders.iter().filter(held_by);
@@ -125,12 +132,16 @@ impl Place {
         if !is_same {
             // A node that has told of no change since then has never had the key of this one.
             self.disarm_all();
-            self.doubts_from
-                .take_if(|_| round.lost_at_leader().is_some());
+            let is_leaders_word = round.lost_at_leader().is_some();
+            self.doubts_from.take_if(|_| is_leaders_word && is_news);
         }
-        // All readers go by one name.
+        self.holder_stays = if is_same { self.holder_stays + 1 } else { 0 };
+    }
+
+    /// The holder is the one that the refusal before the last named. All readers go by one name.
+    pub(super) fn holder_stays(&self) -> bool {
         let is_of_readers = self.holder == Some(Some(Owner::READERS));
-        self.holder_stays = is_same && (!is_of_readers || self.looks > 3);
+        self.holder_stays > 0 && (!is_of_readers || self.looks > 3)
     }
 
     /// So many are ahead now.
@@ -189,9 +200,13 @@ impl Place {
         let time = self.ahead.time();
         let doubts = self.doubts_from.take_if(|at| at.after(time) <= now);
         self.doubts += u32::from(doubts.is_some());
+        // The others also say when their keys expire, of which they do not tell. Once it is worth it.
+        let is_quiet = self.holder_stays == 1;
         let is_due = match self.is_told {
             // The first alone: others would only disturb it, and it finds out for all.
-            true => self.ahead.count == 0 && self.looks.is_multiple_of(ASKS_ALL_EVERY),
+            true => {
+                self.ahead.count == 0 && (self.looks.is_multiple_of(ASKS_ALL_EVERY) || is_quiet)
+            }
             // Without notices nobody else would ever report that the leader is wrong.
             false => self.looks.is_multiple_of(ASKS_ALL_EVERY / 2),
         };

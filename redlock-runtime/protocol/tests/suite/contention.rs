@@ -330,6 +330,26 @@ fn a_leader_that_does_not_delete_is_not_believed_for_ever() {
     }
 }
 
+/// It has the key of another owner than the other nodes, whose keys expire sooner.
+#[test]
+fn a_leader_with_a_key_that_only_it_has_is_not_believed_until_that_expires() {
+    let mut world = with_waiter(5);
+    let leader = world.leader("k");
+    world.delete_all("k");
+    for node in 0..5 {
+        let (owner, seconds) = match node == leader {
+            true => (Owner(1), 20),
+            false => (Owner(2), 3),
+        };
+        let now = world.now;
+        world.nodes[node].occupy("k", owner, Duration::from_secs(seconds), now);
+    }
+    let freed = world.now.after(Duration::from_secs(3));
+    world.client(1).granted(1);
+    assert!(world.now >= freed);
+    world.assert_within(Duration::from_millis(150), freed);
+}
+
 /// Otherwise those who have released something would keep another queue than the others.
 #[test]
 fn a_leader_that_has_refused_a_release_is_asked_first_all_the_same() {

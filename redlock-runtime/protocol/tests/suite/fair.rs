@@ -355,7 +355,11 @@ fn what_the_node_has_refused_is_not_released() {
     world.client(1).ask(1, "k", fair(LONG));
     world.run_for(5_000 * HOP);
     assert!(world.client(1).sends(is_acquire).len() > 5);
-    assert_eq!(world.client(1).sends(is_release), []);
+    // Another one may not have replied when all are asked.
+    let leader = NodeId(world.leader("k"));
+    let mut released = world.client(1).sends(is_release);
+    released.retain(|(_, node)| *node == leader);
+    assert_eq!(released, []);
 }
 
 #[test]
