@@ -284,13 +284,16 @@ impl Key {
     fn stand_at(&mut self, asked: Vec<NodeId>, ticket: Ticket, waiter: Waiter, cx: &mut Cx<'_>) {
         let round = cx.new_round();
         let permits = waiter.params.permits;
-        let last = self.line().map_or(0, |line| line.last);
+        // Behind the last one, in case that brought no slot. One of its own is free only where the node has lost it.
+        let start = self.line().and_then(|line| {
+            let mut others = (1..=permits).map(|by| line.last.wrapping_add(by) % permits);
+            others.find(|slot| !line.busy.contains(slot))
+        });
         let body = Request::Stand {
             key: std::sync::Arc::clone(cx.name),
             owner: Owner(u128::from(cx.nodes.process().0) << 64),
             permits,
-            // Behind the last one, in case that brought no slot.
-            start: last.wrapping_add(1) % permits,
+            start: start.unwrap_or(0),
             ticket,
         };
         let is_told = asked
@@ -444,6 +447,9 @@ impl Key {
         let is_busy = self.line().is_none_or(|line| line.busy.contains(&slot));
         if is_busy || slot >= permits {
             // The node has lost what this process has there.
+            if let Some(line) = self.line() {
+                line.last = slot;
+            }
             return self.pause_after_loss(waiter, cx);
         }
         self.contention().leave();

@@ -142,6 +142,30 @@ fn a_slot_whose_release_the_leader_misses_is_found_at_other_nodes() {
     }
 }
 
+/// The node that is asked beside the leader calls this process's own slots free as well.
+#[test]
+fn a_node_that_has_lost_ones_own_slots_shows_the_free_one() {
+    for other in 0..4 {
+        let mut world = World::with_clients(3, 2);
+        for section in 0..4 {
+            let client = usize::from(section == other);
+            hold(&mut world, client, section..section + 1, 4);
+        }
+        world.run_for(LEASE / 10);
+        let order = world.order(&line_key("k"));
+        world.nodes[order[0]].behavior = Behavior::Refusing(Refuses::Releases);
+        world.client(1).end(other);
+        world.run_for(10 * HOP);
+        for slot in slots(4) {
+            world.nodes[order[1]].forget_key(&slot);
+        }
+        let asked = world.now;
+        world.client(0).ask_permit(9, "k", 4, waiting(LEASE));
+        world.client(0).granted(9);
+        world.assert_within(LEASE / 20, asked);
+    }
+}
+
 #[test]
 fn a_slot_that_only_other_nodes_call_free_keeps_nobody_from_the_next() {
     let mut world = World::with_clients(5, 2);
