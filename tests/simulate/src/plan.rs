@@ -438,10 +438,11 @@ impl Traits {
         let is_odd = plan.fleet.odd && place == 1;
         let max_ttl = plan.max_ttl() * if is_odd { 2 } else { 1 };
         Self {
-            // Longer than any reply takes.
+            // Longer than any reply takes, and no hundred pings a second of a crowd for a history of many minutes.
             silence_limit: random
                 .pick(&[50 * MILLI, 200 * MILLI, SECOND])
-                .max(plan.slowest_reply(place)),
+                .max(plan.slowest_reply(place))
+                .max(plan.lease / 500),
             busy_from: random.pick(&[usize::MAX, BUSY_FROM, 1, 0]),
             default_ttl: plan.default_ttl(random),
             max_ttl,
