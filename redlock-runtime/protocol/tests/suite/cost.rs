@@ -326,7 +326,7 @@ fn a_leader_that_does_not_delete_is_asked_no_more_often_than_the_queue_goes_on()
     for client in 0..clients {
         // The others reply to the same question before the leader does.
         world.client(client).set_lag(leader, 2 * HOP);
-        let wish = Wish::new(&["k"], params.clone(), 5 * HOP);
+        let wish = Wish::new(&["k"], params, 5 * HOP);
         crowd.ask(&mut world, client, 1, wish.again(Duration::ZERO));
     }
     crowd.run_for(&mut world, Duration::from_secs(SECONDS));
