@@ -231,9 +231,14 @@ impl<'a> Findings<'a> {
         let appends = is("appendonly", "yes");
         let is_durable = is("appendfsync", "always") && is("no-appendfsync-on-rewrite", "no");
         let saves = told.setting("save").is_some_and(|save| !save.is_empty());
+        let was_durable = told.vote().name == "votes" && told.of_record("durable") == Some("1");
         if appends && is_durable {
             let text = "writes each lock to disk, and votes at once after a restart";
             self.add(Note, "persistence", text);
+        } else if was_durable && told.setting("appendonly").is_some() {
+            let text = "no longer writes each lock to disk, and may vote after a crash without the last locks: undo the \
+                 `CONFIG SET`, or write the setting into its file and restart it";
+            self.add(Error, "persistence", text);
         } else if appends || saves {
             let text = "comes back from a restart without the last locks, and is quarantined like an empty server. \
                  Turn persistence off, or set `appendonly yes`, `appendfsync always` and \

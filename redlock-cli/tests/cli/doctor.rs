@@ -4,7 +4,7 @@ use std::{fs, io::Write, net::TcpStream, path::Path, thread, time::Duration};
 
 use redlock_tests::{Cluster, Sentinel, Server};
 
-use crate::{cluster, output, redlock, text};
+use crate::{admit, cluster, output, redlock, text};
 
 struct Report {
     code: Option<i32>,
@@ -205,6 +205,19 @@ fn servers_that_keep_a_part_of_their_data() {
     with(&saving).assert("warning", "persistence", "without the last locks");
     let durable = server(&["--appendonly", "yes", "--appendfsync", "always"]);
     with(&durable).assert("note", "persistence", "votes at once after a restart");
+}
+
+/// With `always` in its file, its data would count for complete after a crash.
+#[test]
+fn a_server_whose_persistence_was_changed_while_it_votes() {
+    let durable = Server::builder().args(["--appendonly", "yes", "--appendfsync", "always"]);
+    let voting = Cluster::start_with(3, &durable);
+    admit(&voting.urls());
+    voting.iter().for_each(|node| node.settle());
+    voting[0].command(&["CONFIG", "SET", "appendfsync", "everysec"]);
+    let report = Report::of(&voting.urls(), &[]);
+    report.assert("error", "persistence", "no longer writes each lock");
+    report.assert("note", "persistence", "votes at once after a restart");
 }
 
 #[test]
