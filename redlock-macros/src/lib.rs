@@ -59,7 +59,7 @@ mod tokens;
 /// | `when_held = Ok(())` | the [return value](#when-there-is-no-lock) if another client holds the lock | the error `LockError::Contended` |
 /// | `on_error = \|error\| ...` | [converts](#when-there-is-no-lock) a `LockError` into the return value | `?` on a `Result` |
 /// | `via = self.redlock` | the node set: a `Redlock`, or a reference or smart pointer to one | the installed one |
-/// | `crate = path` | the path of the runtime crate, if another crate re-exports it | `::redlock_runtime` |
+/// | `crate = my_facade::redlock_runtime` | the path of the runtime crate, if you depend on it only through another crate, which has `pub use redlock_runtime;` | `::redlock_runtime`, which rustc reports as an unresolved import if you do not depend on it |
 ///
 /// A duration is a literal such as `500ms`, `5s`, `1.5m` or `1h`, or the path of a constant of type
 /// [`Duration`](std::time::Duration), both checked at compile time. A number without unit counts seconds, up to 60.

@@ -9,7 +9,7 @@ use std::{
     num::NonZero,
     path::{Path, PathBuf},
     process::Command,
-    sync::Mutex,
+    sync::{LazyLock, Mutex},
     thread,
 };
 
@@ -56,6 +56,15 @@ fn mistakes_in_the_body_are_reported_as_without_the_attribute() {
         assert!(!expected.is_empty(), "{} is correct", path.display());
         assert_eq!(errors(&with), expected, "{}", path.display());
     });
+}
+
+/// rustc names the path, and not the argument: the documentation of the attribute does.
+#[test]
+fn users_of_a_facade_need_only_the_path_of_the_runtime() {
+    let without = fs::read_to_string(tests().join("ui/facade.rs")).unwrap();
+    let with = without.replace(")]", ", crate = my_facade::redlock_runtime)]");
+    assert_ne!(errors(&without), BTreeSet::new());
+    assert_eq!(errors(&with), BTreeSet::new());
 }
 
 /// As the attribute's documentation says of durations `Self::LEASE`.
@@ -187,8 +196,15 @@ fn errors_when(emit: &str, source: &str) -> BTreeSet<String> {
 /// The errors and warnings of rustc about the file at `path`, without their count at the end.
 fn messages(emit: &str, path: &Path) -> Vec<Value> {
     let out = tempfile::tempdir().unwrap();
+    let is_behind_facade = fs::read_to_string(tests().join(path))
+        .unwrap()
+        .contains("my_facade");
+    let runtime = match is_behind_facade {
+        true => ("my_facade", FACADE.clone()),
+        false => ("redlock_runtime", library("redlock_runtime")),
+    };
     let crates = [
-        ("redlock_runtime", library("redlock_runtime")),
+        runtime,
         ("tokio", library("tokio")),
         ("async_trait", macros("async_trait")),
     ];
@@ -208,6 +224,22 @@ fn messages(emit: &str, path: &Path) -> Vec<Value> {
         })
         .collect()
 }
+
+/// A library whose users do not depend on the runtime themselves.
+static FACADE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let source = out.join("my_facade.rs");
+    fs::write(&source, "pub use redlock_runtime;").unwrap();
+    let crates = [("redlock_runtime", library("redlock_runtime"))];
+    let mut command = compiler(rustc(), out, &crates);
+    let built = command
+        .arg("--crate-type=lib")
+        .arg(source)
+        .status()
+        .unwrap();
+    assert!(built.success());
+    out.join("libmy_facade.rlib")
+});
 
 /// As rustc shows them, but for what differs between machines and with sources other than the case's.
 fn text(messages: &[Value]) -> String {
