@@ -38,19 +38,22 @@ impl Values {
     }
 
     /// A value with the template's separators encoded.
+    #[track_caller]
     pub fn encoded(&self, name: &'static str, value: fmt::Arguments<'_>) -> Value {
         let mut text = Encoded {
             separators: self.separators,
             text: String::new(),
         };
-        text.write_fmt(value)
-            .expect("a formatting trait implementation returned an error");
+        format_to(&mut text, value);
         self.checked(name, text.text)
     }
 
     /// A value as it is: `{name!raw}`.
+    #[track_caller]
     pub fn raw(&self, name: &'static str, value: fmt::Arguments<'_>) -> Value {
-        self.checked(name, value.to_string())
+        let mut text = String::new();
+        format_to(&mut text, value);
+        self.checked(name, text)
     }
 
     /// The key that the values were put into.
@@ -80,6 +83,13 @@ impl From<&str> for Key {
     fn from(text: &str) -> Self {
         Self::from(text.to_owned())
     }
+}
+
+/// The user's type may fail where none may: its panic has the place of the attribute.
+#[track_caller]
+fn format_to(text: &mut impl Write, value: fmt::Arguments<'_>) {
+    text.write_fmt(value)
+        .expect("a formatting trait implementation returned an error");
 }
 
 struct Encoded {

@@ -1,6 +1,16 @@
 //! Key templates: fields, methods, format specs, braces; evaluated once and before the body.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    fmt,
+    panic::{self, AssertUnwindSafe},
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Context, Waker},
+    thread,
+};
 
 use super::support::{assert_all_released, assert_held, install};
 use redlock_runtime::{LockError, Redlock, redis_lock};
@@ -153,8 +163,8 @@ async fn raw_values_are_not_encoded() {
 #[derive(Debug)]
 struct Nameless(&'static str);
 
-impl std::fmt::Display for Nameless {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Nameless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
@@ -289,4 +299,46 @@ async fn a_list_of_keys_is_locked_as_one() {
     drop(other);
     let refused = named(&redlock, "").await.unwrap_err();
     assert!(refused.to_string().contains("`{name}`"), "{refused}");
+}
+
+struct Unwritable;
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Err(fmt::Error)
+    }
+}
+
+#[redis_lock(key = "{id}")]
+async fn unwritable(id: Unwritable) -> Result<(), LockError> {
+    let _ = id;
+    Ok(())
+}
+
+#[redis_lock(key = "{id!raw}")]
+async fn unwritable_raw(id: Unwritable) -> Result<(), LockError> {
+    let _ = id;
+    Ok(())
+}
+
+/// Not within the library, where nobody would look for it.
+#[test]
+fn a_value_that_cannot_be_written_panics_at_the_attribute() {
+    let (files, this) = (Arc::new(Mutex::new(Vec::new())), thread::current().id());
+    let (seen, others) = (Arc::clone(&files), panic::take_hook());
+    panic::set_hook(Box::new(move |info| match thread::current().id() == this {
+        true => seen
+            .lock()
+            .unwrap()
+            .push(info.location().unwrap().file().to_owned()),
+        false => others(info),
+    }));
+    let poll = |call: &mut dyn FnMut(&mut Context<'_>)| {
+        let call = AssertUnwindSafe(|| call(&mut Context::from_waker(Waker::noop())));
+        assert!(panic::catch_unwind(call).is_err());
+    };
+    poll(&mut |cx| drop(pin!(unwritable(Unwritable)).poll(cx)));
+    poll(&mut |cx| drop(pin!(unwritable_raw(Unwritable)).poll(cx)));
+    drop(panic::take_hook());
+    assert_eq!(*files.lock().unwrap(), [file!(); 2]);
 }
