@@ -165,7 +165,9 @@ impl Nodes {
         let mut beside_marker = self.nodes.iter().any(|node| node.known.is_some());
         for (other, record) in self.nodes.iter().zip(&reading.records) {
             if let Some(record) = record.as_ref().filter(|_| other.id != node) {
-                beside_marker |= record.marker.is_some();
+                // The marker may have gone since, and its note with the next loss.
+                let loss_beside_marker = record.loss.is_some_and(|loss| loss.beside_marker);
+                beside_marker |= record.marker.is_some() || loss_beside_marker;
                 // One that is used with another longest lease was let in after a time that may be too short.
                 let is_ours = record.max_ttl.is_none_or(|theirs| theirs == max_ttl);
                 if is_ours && admission::is_valid(record, other.link.facts()) {

@@ -588,3 +588,29 @@ fn a_client_of_another_fleet_does_not_note_the_loss_of_a_node() {
     world.client(0).reconnect(0);
     world.await_votes(0);
 }
+
+/// Each loss but the last is noted by a client that goes away. The first of them was found beside a marker, and what
+/// said so is lost with the last.
+#[test]
+fn losses_one_after_the_other_are_no_first_start() {
+    let long = Duration::from_secs(50);
+    for order in [[0, 1, 2], [2, 0, 1]] {
+        let mut world = World::with_clients(3, 1);
+        let (deadline, _) = world.client(0).lock(1, "k", params_of(long));
+        let cut_off = |world: &mut World, client: usize| {
+            for node in 0..3 {
+                world.client(client).cut_off(node);
+            }
+        };
+        cut_off(&mut world, 0);
+        for lost in [&order[..1], &order[1..], &order[..1]] {
+            lost.iter().for_each(|&node| world.flush(node));
+            let client = world.add_client(settings());
+            world.run_for(Duration::from_millis(1_500));
+            cut_off(&mut world, client);
+        }
+        let rival = world.add_client(settings());
+        world.client(rival).lock(1, "k", patient());
+        assert!(world.now >= deadline, "{order:?}: two holders");
+    }
+}

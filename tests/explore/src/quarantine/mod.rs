@@ -50,8 +50,8 @@ pub(crate) struct Quarantine<const N: usize> {
 /// Whether the last marker of all may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastMarker {
-    /// While another loss stands noted that was found beside a marker, and the last such note not at
-    /// all: at any time something tells that this is no first start.
+    /// While another loss stands noted that was found beside a marker, or beside such a note: at any time something
+    /// tells that this is no first start.
     GoesOnceNoted,
     /// At any time. Then only the shorter lease, which is the default one, is safe.
     Goes,
@@ -99,6 +99,8 @@ pub(crate) enum Mutant {
     FirstStartInOnePass,
     /// That other nodes have a marker is not noted after the loss was.
     LaterMarkerNotNoted,
+    /// A loss that was found beside a marker tells of none once the marker has gone.
+    NoteForgotten,
     /// A process that was flushed has run for long, and so proves that it has forgotten nothing.
     UptimeOfTheFlushed,
     /// The marker of a database counts that was swapped in.
@@ -106,7 +108,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::NoWait,
         Self::ReadAtOnce,
         Self::ReadOneRoundAfter,
@@ -125,6 +127,7 @@ impl Mutant {
         Self::OwnMarkerForgotten,
         Self::FirstStartInOnePass,
         Self::LaterMarkerNotNoted,
+        Self::NoteForgotten,
         Self::UptimeOfTheFlushed,
         Self::SwappedMarkerCounts,
     ];

@@ -81,6 +81,11 @@ impl Node {
         matches!(self.standing, Standing::Votes | Standing::Restored(_))
     }
 
+    /// A marker stands there, or a note of one that may have gone since.
+    fn shows_use(&self) -> bool {
+        self.has_marker() || self.loss().is_some_and(|loss| loss.beside_marker)
+    }
+
     pub(super) const fn loss(&self) -> Option<Loss> {
         match self.standing {
             Standing::Lost(loss) => Some(loss),
@@ -212,11 +217,16 @@ impl<const N: usize> Quarantine<N> {
         if matches!(this.standing, Standing::Restored(_) | Standing::Empty) {
             let mut next = *state;
             let mut others = (0..N).filter(|&other| other != node);
-            self.note(
-                &mut next,
-                node,
-                others.any(|other| state.nodes[other].has_marker()),
-            );
+            let is_used = others.any(|other| state.nodes[other].shows_use());
+            self.note(&mut next, node, is_used);
+            if let Standing::Lost(loss) = &mut next.nodes[node].standing
+                && self.has(Mutant::NoteForgotten)
+            {
+                let mut others = (0..N).filter(|&other| other != node);
+                let this = &state.nodes[node];
+                loss.beside_marker =
+                    this.has_marker() || others.any(|other| state.nodes[other].has_marker());
+            }
             take(Step::new(Move::Note { node: place }, next));
             let mut next = *state;
             self.note(&mut next, node, false);
@@ -234,7 +244,7 @@ impl<const N: usize> Quarantine<N> {
     /// A client that knows better than the one that noted the loss.
     fn note_later(&self, state: &State<N>, node: usize, loss: Loss, take: Take<'_, N>) {
         let mut others = (0..N).filter(|&other| other != node);
-        if loss.is_seen || !others.any(|other| state.nodes[other].has_marker()) {
+        if loss.is_seen || !others.any(|other| state.nodes[other].shows_use()) {
             return;
         }
         let mut next = *state;
@@ -256,9 +266,7 @@ impl<const N: usize> Quarantine<N> {
         match self.last_marker {
             _ if this.standing == Standing::Empty => false,
             _ if beside_marker || knows_nothing => true,
-            LastMarker::GoesOnceNoted => {
-                this.has_marker() && others.any(|other| is_noted(&state.nodes[other]))
-            }
+            LastMarker::GoesOnceNoted => others.any(|other| is_noted(&state.nodes[other])),
             LastMarker::Goes => true,
         }
     }
