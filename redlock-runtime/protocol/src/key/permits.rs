@@ -29,6 +29,10 @@ use crate::{
 /// eight times as long.
 const LOST_PAUSE: Duration = Duration::from_millis(2);
 
+/// One in this number of attempts in vain is followed by one for any slot: of keys that nobody comes for, the leader
+/// has some that the other nodes lack, and lacks some that they have.
+const ASKS_ANY_EVERY: u32 = 4;
+
 /// What a line or a slot knows of the other.
 #[derive(Debug)]
 pub(super) struct Permits {
@@ -521,6 +525,8 @@ impl Key {
             self.back_off(waiter, cx);
         } else if waiter.lost_attempts == 1 {
             self.stand(waiter, cx);
+        } else if waiter.lost_attempts.is_multiple_of(ASKS_ANY_EVERY) {
+            self.ask_for_any(waiter, cx);
         } else {
             self.pause_after_loss(waiter, cx);
         }

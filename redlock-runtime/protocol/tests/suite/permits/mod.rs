@@ -166,6 +166,33 @@ fn a_node_that_has_lost_ones_own_slots_shows_the_free_one() {
     }
 }
 
+/// The leader has such a key of the slot that is free at the others, and lacks those that the others have.
+#[test]
+fn keys_that_nobody_comes_for_hide_no_free_slot_for_long() {
+    for hidden in 0..2 {
+        let mut world = World::with_clients(5, 2);
+        hold(&mut world, 0, 0..2, 2);
+        world.client(1).ask_permit(9, "k", 2, waiting(LEASE));
+        world.run_for(10 * HOP);
+        let leader = world.leader(&line_key("k"));
+        for slot in 0..2 {
+            let key = slot_key("k", slot);
+            world.delete_all(&key);
+            let now = world.now;
+            let strays = (0..5).filter(|&node| (node == leader) == (slot == hidden));
+            for node in strays {
+                world.nodes[node].occupy(&key, Owner(7), LEASE, now);
+            }
+        }
+        let freed = world.now;
+        for node in 0..5 {
+            world.client(1).hear_of_change(node, Some(&*line_key("k")));
+        }
+        world.client(1).granted(9);
+        world.assert_within(LEASE / 50, freed);
+    }
+}
+
 #[test]
 fn a_slot_that_only_other_nodes_call_free_keeps_nobody_from_the_next() {
     let mut world = World::with_clients(5, 2);
