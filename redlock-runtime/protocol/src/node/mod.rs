@@ -316,14 +316,13 @@ impl Node {
     fn on_admitted(&mut self, admission: AdmissionId, out: &mut Out) {
         // Evidence that this is no first start, should the node forget.
         self.known = Some(self.link.facts().server.clone());
-        let was_up = self.is_up();
         // It has its memory as before: nothing has to be asked again.
         if matches!(self.standing, Standing::Up(known) if known == admission) {
             return;
         }
         self.refused_at = None;
         self.standing = Standing::Up(admission);
-        if !was_up && self.suspended.is_none() {
+        if self.suspended.is_none() {
             self.announce(NodeState::Up, out);
         }
         out.notices.push_back(Notice::Settled(self.id));

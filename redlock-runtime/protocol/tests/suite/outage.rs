@@ -417,3 +417,21 @@ fn a_refusal_tells_which_nodes_cannot_write() {
     let refused = |verdict: &&Verdict| matches!(verdict, Verdict::Refused { .. });
     assert_eq!(refusal.verdicts.iter().filter(refused).count(), 3);
 }
+
+/// Another client has let the node in again before this one has heard of the loss.
+#[test]
+fn a_node_that_was_let_in_again_is_not_said_to_refuse() {
+    let mut world = World::with_settings(1, &[assuming_fresh(), assuming_fresh()]);
+    world.behave([0], Behavior::Refusing(Refuses::Writes));
+    world.ask(1, "k", params());
+    world.refused(1);
+    assert!(matches!(world.state(0), NodeState::Refuses { .. }));
+    world.behave([0], Behavior::Healthy);
+    world.client(0).set_lag(0, 20 * HOP);
+    world.flush(0);
+    world.client(1).hear_of_change(0, None);
+    world.run_for(10 * HOP);
+    world.client(0).hear_of_change(0, None);
+    world.run_for(Duration::from_secs(3));
+    assert_eq!(world.state(0), NodeState::Up);
+}
