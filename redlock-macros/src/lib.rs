@@ -206,8 +206,8 @@ mod tokens;
 /// }
 /// ```
 ///
-/// Both expressions are evaluated only when needed, after the arguments have moved into the body. They can use `&self`,
-/// and arguments that are `Copy`, such as shared references.
+/// `when_held` and `on_error` are evaluated only when needed, after the arguments have moved into the body. They can
+/// use `&self`, and arguments that are `Copy`, such as shared references.
 ///
 /// # Functions that call each other
 ///
@@ -296,7 +296,8 @@ mod tokens;
 ///   of the body alone.
 /// - Put an attribute that caches results below, so that a hit takes no lock.
 /// - Put an attribute that removes `async`, such as `#[tokio::main]`, below.
-/// - `#[async_recursion]`, `#[axum::debug_handler]`, and `#[async_trait]` around it work in both orders.
+/// - `#[async_recursion]` and `#[axum::debug_handler]` work above and below it; so does `#[tracing::instrument]` within
+///   `#[async_trait]`.
 ///
 /// # Known at the start
 ///
@@ -328,7 +329,7 @@ mod tokens;
 ///
 /// # Limits
 ///
-/// - Not for functions that return `!`, `const fn`, or functions that return a future they build by hand. A plain `fn`
+/// - Not for `const fn`, functions that return `!`, or functions that return a future they build by hand. A plain `fn`
 ///   cannot be an `unsafe fn` or `extern fn`, nor have both `async` and `block_on` in its body.
 /// - A plain `fn` that returns a future inside another value, such as `Result<BoxFuture, E>`, holds the lock while it
 ///   makes the future, and not while the future runs.
