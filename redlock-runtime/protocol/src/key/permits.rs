@@ -29,7 +29,7 @@ use crate::{
 /// eight times as long.
 const LOST_PAUSE: Duration = Duration::from_millis(2);
 
-/// One in this number of attempts in vain is followed by one for any slot: of keys that nobody comes for, the leader
+/// One in this number of failed attempts is followed by one for any slot: of keys that nobody comes for, the leader
 /// has some that the other nodes lack, and lacks some that they have.
 const ASKS_ANY_EVERY: u32 = 4;
 
