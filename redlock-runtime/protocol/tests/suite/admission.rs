@@ -529,6 +529,17 @@ fn one_node_with_another_longest_lease_keeps_no_other_node_out() {
         world.run_for(settings().max_ttl + Duration::from_secs(3));
         assert_eq!(world.state(0), NodeState::Up);
         assert_eq!(world.state(1), NodeState::Up);
+        // Nor for one that has not: what the others have kept says more than the only one that votes.
+        for node in 0..2 {
+            let data = world.nodes[node].clone();
+            world.restart_from(node, &data);
+            world.client(0).cut_off(node);
+        }
+        let newcomer = world.add_client(settings());
+        world.run_for(settings().max_ttl + Duration::from_secs(3));
+        for node in 0..2 {
+            assert_eq!(world.client(newcomer).state(node), NodeState::Up);
+        }
     }
 }
 
