@@ -172,21 +172,22 @@ impl Node {
             // A survey that is due waits for another one, or for a node, to be over.
             Standing::Lost(lost) => lost.survey_at.filter(|&at| at > out.now),
             Standing::Unfit { until, .. } => Some(*until),
-            Standing::Up(_) => self.ping_at(out),
-            Standing::Probing => None,
+            Standing::Up(_) | Standing::Probing => None,
         };
         let suspended = self.suspended.map(|(_, until)| until);
         let dues = [
             self.link.next_due(out.settings.silence_limit),
             standing,
+            self.ping_at(out),
             suspended,
         ];
         dues.into_iter().flatten().min()
     }
 
-    /// When to ask a node that votes whether it still does.
+    /// When to ask a node whether it still votes, or whether another client has let it in, of which not all nodes tell.
     fn ping_at(&self, out: &Out) -> Option<Instant> {
-        let interval = out.settings.ping_interval.filter(|_| self.is_up())?;
+        let is_asked = matches!(self.standing, Standing::Up(_) | Standing::Lost(_));
+        let interval = out.settings.ping_interval.filter(|_| is_asked)?;
         self.link.ping_at(interval)
     }
 

@@ -231,6 +231,23 @@ fn a_flush_is_noticed_by_a_client_that_asks_for_nothing() {
     world.assert_within(settings().max_ttl + Duration::from_secs(1), flushed);
 }
 
+/// It may not read for how long the server has run, and would have waited for the longest lease.
+#[test]
+fn that_another_client_has_let_a_node_in_is_heard_by_the_next_ping() {
+    let interval = Duration::from_secs(2);
+    let mut world = World::without_clients(&[Behavior::Healthy]);
+    world.nodes[0].tells_changes = false;
+    let blind = world.add_client(pinging(interval));
+    world.client(blind).forbid_info();
+    world.client(blind).restart();
+    world.run_for(Duration::from_secs(5));
+    assert!(is_quarantined(&world.client(blind).state(0)));
+    let other = world.add_client(settings());
+    world.await_votes(other);
+    world.run_for(interval + Duration::from_millis(100));
+    assert_eq!(world.client(blind).state(0), NodeState::Up);
+}
+
 #[test]
 fn a_flush_that_nobody_tells_of_is_found_by_the_next_vote() {
     let mut world = World::new(3);
