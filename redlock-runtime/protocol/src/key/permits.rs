@@ -262,7 +262,7 @@ impl Key {
 
     /// No slot is free at those that were asked. They may have missed a release, so another one is asked; a majority
     /// knows. It takes down that somebody waits there, and no place.
-    fn stand_elsewhere(&mut self, mut asked: Vec<NodeId>, waiter: Waiter, cx: &mut Cx<'_>) {
+    fn stand_elsewhere(&mut self, mut asked: Vec<NodeId>, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let (now, patience) = (cx.now(), cx.nodes.hedge_delay());
         let is_enough = asked.len() >= quorum::majority(cx.nodes.count());
         let is_next = |node: &NodeId| {
@@ -270,6 +270,7 @@ impl Key {
         };
         let other = cx.nodes.able(cx.name, now).find(is_next);
         let Some(node) = other else {
+            waiter.place.free_elsewhere = None;
             return self.back_off_or_refuse(waiter, cx);
         };
         // Kept, so that each node is asked once and a majority is the end.
@@ -474,7 +475,14 @@ impl Key {
         }
         let doubts = match waits {
             // Once it is worth it. The others also say when a slot of theirs expires.
-            true => waiter.place.doubts_leader(now) || waiter.place.looks == 2,
+            true => {
+                let Place {
+                    looks,
+                    free_elsewhere,
+                    ..
+                } = waiter.place;
+                waiter.place.doubts_leader(now) || looks == 2 || free_elsewhere.is_some()
+            }
             false => now < waiter.wait_until,
         };
         if doubts {

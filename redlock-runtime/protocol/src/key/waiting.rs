@@ -92,7 +92,7 @@ pub(crate) struct Place {
     /// So often all have been asked because of that, since the leader has told of a change.
     doubts: u32,
     /// A slot that was free at another node while the leader had none, and since when.
-    free_elsewhere: Option<(u32, Instant)>,
+    pub(super) free_elsewhere: Option<(u32, Instant)>,
 }
 
 impl Split {
