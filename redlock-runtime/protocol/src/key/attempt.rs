@@ -225,9 +225,11 @@ impl Key {
         };
         // However slow the nodes were last, three quarters of the round are left for the others.
         let majority_delay = cx.nodes.majority_delay().min(timeout / 4);
-        // Silent nodes may be slow and needed, or silent for good. In a split they are waited for as long as it
-        // has been tried already: who waits for them to the end is in the way of all others.
-        let tried_for = waiter.split.map(|split| now.since(split.since));
+        // Silent nodes may be slow and needed, or silent for good. In a split, who waits for them to the end is in the
+        // way of all others, and two that wait for equally long are in each other's.
+        let tried_for = waiter
+            .split
+            .map(|split| jitter(now.since(split.since), cx.random()));
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
         let patience = hedge_delay.max(tried_for.unwrap_or_default());
         // Promise 6 of the guarantees: a fair lock waits for its first node for half the node timeout.
