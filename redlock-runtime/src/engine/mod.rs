@@ -38,7 +38,7 @@ use self::{
 };
 use crate::{
     clock::{self, Clock, is_paused_here},
-    node::{ClientName, Target},
+    node::{ClientProcess, Target},
     observe::Observer,
     status::{Status, Stopped},
 };
@@ -98,7 +98,7 @@ pub(crate) struct Engine {
     under_replicated: Arc<AtomicUsize>,
     next_section: AtomicU64,
     /// What this process is called on the nodes.
-    pub(crate) client: ClientName,
+    pub(crate) client: ClientProcess,
     /// The process that started it: a fork has this memory, but not the thread.
     process: u32,
     own_thread: bool,
@@ -149,7 +149,7 @@ impl Engine {
             },
             clock.now(),
         );
-        let client = ClientName::new(protocol.process(), Some(&config.service));
+        let client = ClientProcess::this(protocol.process(), Some(&config.service));
         // With a clock of a runtime, or nodes that live in one, only the engine works.
         let do_callers_work = own_thread && !config.nodes.iter().any(Target::is_faulty);
         let (runtime, own) = match config.runtime {
@@ -162,7 +162,7 @@ impl Engine {
         };
         // Connections register with the runtime that is entered when they are made.
         let guard = runtime.enter();
-        let nodes_of = (config.nodes, client.text().into());
+        let nodes_of = (config.nodes, client.name().into());
         let observer = Arc::clone(&config.observer);
         let driver = Driver::new(protocol, clock.clone(), nodes_of, observer);
         // Whatever fails below, the caller's own runtime is the current one again.

@@ -4,6 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::Why;
 
+use crate::node::ClientProcess;
+
 /// What [`Redlock::inspect`](crate::Redlock::inspect) has found. `Display` writes it for people, on several
 /// lines.
 ///
@@ -78,27 +80,6 @@ pub enum HolderKind {
     Shared,
     /// Another library, or another program: the value is none that this library writes.
     Foreign,
-}
-
-/// A process that uses this library, as its connections are named on the nodes.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientProcess {
-    /// The text with which each value of this process begins.
-    pub id: String,
-    /// The process's [service](crate::Builder::service).
-    pub service: String,
-    /// The name of the machine or container that the process runs on.
-    pub host: String,
-    /// The process id on that host.
-    pub pid: u32,
-    /// The address from which the process is connected, as one of the nodes sees it.
-    pub address: Option<String>,
-    /// How long the oldest connection of the process has lasted, in whole seconds. The process has held no lock for
-    /// longer, unless all its connections broke meanwhile. The nodes do not record when a lock was acquired.
-    pub connected: Option<Duration>,
-    /// Whether this process is the caller's, and uses the same node set.
-    pub is_this: bool,
 }
 
 /// A process that waits for a lock, as the nodes know it.

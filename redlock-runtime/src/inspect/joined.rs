@@ -5,26 +5,20 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 use redlock_protocol::{Instant, majority};
 
 use super::{
-    found::{
-        ClientProcess, Holder, HolderKind, InspectedNode, Inspection, LocalSection, RemoteWaiter,
-    },
-    snapshot::{Entry, Snapshots},
+    found::{Holder, HolderKind, Inspection, LocalSection, RemoteWaiter},
+    snapshot::Snapshot,
 };
-use crate::{
-    node::ClientName,
-    script::{PROCESS_LENGTH, read_note},
-    status::Status,
-};
+use crate::{node::ClientProcess, script::PROCESS_LENGTH, status::Status};
 
 /// The processes that are connected, by their ids.
 type Clients = BTreeMap<String, ClientProcess>;
 
 impl Inspection {
-    /// `this`: what this process is called, if it is one of those that lock.
+    /// `this`: this process, if it is one of those that lock.
     pub(crate) fn new(
         key: Arc<str>,
-        snapshots: Snapshots,
-        this: Option<ClientName>,
+        snapshots: Vec<Snapshot>,
+        this: Option<ClientProcess>,
         sections: Vec<Arc<Status>>,
         now: Instant,
     ) -> Self {
@@ -37,39 +31,22 @@ impl Inspection {
             sections: Vec::new(),
         };
         let mut clients = Clients::new();
-        for (address, snapshot) in snapshots {
-            let mut node = InspectedNode {
-                address: Arc::clone(&address),
-                problem: None,
-                hides_clients: None,
-            };
-            match snapshot {
-                Ok(snapshot) => {
-                    match snapshot.clients {
-                        Ok(named) => named
-                            .into_iter()
-                            .for_each(|it| add_client(&mut clients, it)),
-                        Err(reason) => node.hides_clients = Some(reason),
-                    }
-                    for entry in snapshot.entries {
-                        found.add_entry(entry, &address);
-                    }
-                    for waiter in snapshot.waiters {
-                        found.add_waiter(waiter);
-                    }
-                }
-                Err(reason) => node.problem = Some(reason),
+        for snapshot in snapshots {
+            found.nodes.push(snapshot.node);
+            for client in snapshot.clients {
+                add_client(&mut clients, client);
             }
-            found.nodes.push(node);
+            for holder in snapshot.holders {
+                found.add_holder(holder);
+            }
+            for waiter in snapshot.waiters {
+                found.add_waiter(waiter);
+            }
         }
-        if let Some(name) = this {
-            let known = clients.remove(&name.process);
-            let this = ClientProcess {
-                connected: known.as_ref().and_then(|known| known.connected),
-                address: known.and_then(|known| known.address),
-                is_this: true,
-                ..ClientProcess::of(name)
-            };
+        if let Some(mut this) = this {
+            if let Some(known) = clients.remove(&this.id) {
+                (this.address, this.connected) = (known.address, known.connected);
+            }
             clients.insert(this.id.clone(), this);
         }
         for holder in &mut found.holders {
@@ -89,29 +66,18 @@ impl Inspection {
         found
     }
 
-    fn add_entry(&mut self, entry: Entry, address: &Arc<str>) {
-        let node = (Arc::clone(address), entry.remaining);
+    /// Each owner once.
+    fn add_holder(&mut self, holder: Holder) {
         let mut holders = self.holders.iter_mut();
         let is_it = |it: &&mut Holder| {
-            it.permit == entry.permit && it.kind == entry.kind && it.owner == entry.owner
+            it.permit == holder.permit && it.kind == holder.kind && it.owner == holder.owner
         };
-        let value = entry.note.as_deref().and_then(read_note);
-        let value = value.map(|(_, value)| value.to_owned());
-        let value = value.filter(|value| !value.is_empty());
         match holders.find(is_it) {
-            Some(holder) => {
-                holder.nodes.push(node);
-                holder.value = holder.value.take().or(value);
+            Some(known) => {
+                known.nodes.extend(holder.nodes);
+                known.value = known.value.take().or(holder.value);
             }
-            None => self.holders.push(Holder {
-                kind: entry.kind,
-                owner: entry.owner,
-                value,
-                permit: entry.permit,
-                process: None,
-                nodes: vec![node],
-                has_majority: false,
-            }),
+            None => self.holders.push(holder),
         }
     }
 
@@ -126,38 +92,11 @@ impl Inspection {
 }
 
 /// Each process once, with the age of its oldest connection.
-fn add_client(clients: &mut Clients, client: ClientProcess) {
-    let id = client.id.clone();
-    let known = clients.get(&id).and_then(|known| known.connected);
-    let connected = client.connected.max(known);
-    clients.insert(
-        id,
-        ClientProcess {
-            connected,
-            ..client
-        },
-    );
-}
-
-impl ClientProcess {
-    /// One of this name, of which nothing else is known.
-    pub(super) fn of(name: ClientName) -> Self {
-        let ClientName {
-            process: id,
-            service,
-            host,
-            pid,
-        } = name;
-        Self {
-            id,
-            service,
-            host,
-            pid,
-            address: None,
-            connected: None,
-            is_this: false,
-        }
+fn add_client(clients: &mut Clients, mut client: ClientProcess) {
+    if let Some(known) = clients.get(&client.id) {
+        client.connected = client.connected.max(known.connected);
     }
+    clients.insert(client.id.clone(), client);
 }
 
 impl LocalSection {

@@ -3,40 +3,26 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{MOST_SLOTS, Why, line_key, slot_key};
+use redlock_protocol::{Instant, MOST_SLOTS, Why, line_key, slot_key};
 
-use super::found::{ClientProcess, HolderKind, RemoteWaiter};
+use super::found::{Holder, HolderKind, InspectedNode, RemoteWaiter};
 use crate::{
-    node::{ClientName, of_server, read_reply},
-    script::{NOTE, QUEUE, note_of},
+    node::{ClientProcess, Parts, Target, of_server, read_reply},
+    script::{self, NOTE, QUEUE, note_of, owner_text, read_note},
 };
 
 /// Of a value that another program has written.
 const LONGEST_TEXT: usize = 200;
 
-/// What each node knows, in order, or why it does not tell.
-pub(crate) type Snapshots = Vec<(Arc<str>, Result<Snapshot, Why>)>;
-
-/// What one node knows.
+/// What one node says.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) waiters: Vec<RemoteWaiter>,
-    /// The connections of this library's processes; or why the node does not tell.
-    pub(crate) clients: Result<Vec<ClientProcess>, Why>,
-}
-
-/// What stands under the key of a lock, or of one of its permits; for a lock that is shared one for each
-/// reader.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) permit: Option<u32>,
-    pub(crate) kind: HolderKind,
-    pub(crate) owner: String,
-    /// What the owner says beside the lock.
-    pub(crate) note: Option<String>,
-    /// `None` if it never expires.
-    pub(crate) remaining: Option<Duration>,
+    pub(super) node: InspectedNode,
+    /// What stands under the key of the lock, or of one of its permits; for a lock that is shared one for each reader.
+    pub(super) holders: Vec<Holder>,
+    pub(super) waiters: Vec<RemoteWaiter>,
+    /// The connections of this library's processes.
+    pub(super) clients: Vec<ClientProcess>,
 }
 
 /// Commands with no effect, each within the documented rights. On the node all keys begin with `tag`.
@@ -60,48 +46,113 @@ pub(super) fn places(key: &str) -> impl Iterator<Item = (Option<u32>, Arc<str>)>
     std::iter::once((None, Arc::from(key))).chain(slots)
 }
 
-/// Fails with what the server says if it does not tell of the key.
-pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Why> {
-    let mut replies = replies.into_iter();
-    let mut next = || replies.next().unwrap_or(Value::Nil);
-    let (seconds, micros): (u64, u64) = read_reply(next())?;
-    let now = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
-    let clients = clients(next());
-    let mut waiters = in_queue(next(), now);
-    let in_line = in_queue(next(), now);
-    let mut entries = Vec::new();
-    for (permit, _) in places(key) {
-        let found = entries_of(permit, next(), next(), now)?;
-        let kept: Option<String> = redis::from_redis_value(next()).unwrap_or_default();
-        entries.extend(found.into_iter().map(|entry| {
-            let note = kept.as_deref().and_then(|kept| note_of(&entry.owner, kept));
-            let note = note.map(str::to_owned);
-            Entry { note, ..entry }
-        }));
+impl Snapshot {
+    /// Of a node that has not said anything.
+    pub(super) fn new(address: &Arc<str>) -> Self {
+        Self {
+            node: InspectedNode {
+                address: Arc::clone(address),
+                problem: None,
+                hides_clients: None,
+            },
+            holders: Vec::new(),
+            waiters: Vec::new(),
+            clients: Vec::new(),
+        }
     }
-    // The process that has the lock alone keeps its place: it counts again once the lock is gone.
-    let has_it = |waiter: &RemoteWaiter| {
-        let of_it = |entry: &Entry| {
-            let is_lock = entry.kind == HolderKind::Exclusive && entry.permit.is_none();
-            is_lock && entry.owner.starts_with(&waiter.id)
+
+    /// Stores in memory name no clients, and keep no queue that could be read here.
+    pub(super) fn look(&mut self, key: &str, target: &Target, now: Instant) {
+        for (permit, name) in places(key) {
+            let Parts {
+                is_shared,
+                parts,
+                note,
+            } = target.parts(&name, now);
+            for part in parts {
+                let kind = match part.owner {
+                    Some(_) if is_shared => HolderKind::Shared,
+                    Some(_) => HolderKind::Exclusive,
+                    None => HolderKind::Foreign,
+                };
+                let owner = part.owner.map(owner_text).unwrap_or_default();
+                let remaining = part.expires.map(|expires| expires.since(now));
+                let value = note.as_deref().and_then(value_of);
+                self.add((permit, kind), owner, remaining, value);
+            }
+        }
+    }
+
+    /// Fails with what the server says if it does not tell of the key.
+    pub(super) fn read(&mut self, key: &str, replies: Vec<Value>) -> Result<(), Why> {
+        let mut replies = replies.into_iter();
+        let mut next = || replies.next().unwrap_or(Value::Nil);
+        let (seconds, micros): (u64, u64) = read_reply(next())?;
+        let now = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
+        match clients(next()) {
+            Ok(clients) => self.clients = clients,
+            Err(why) => self.node.hides_clients = Some(why),
+        }
+        let mut waiters = in_queue(next(), now);
+        let in_line = in_queue(next(), now);
+        for (permit, _) in places(key) {
+            let found = owners(next(), next(), now)?;
+            let kept: Option<String> = redis::from_redis_value(next()).unwrap_or_default();
+            for (kind, owner, remaining) in found {
+                let note = kept.as_deref().and_then(|kept| note_of(&owner, kept));
+                self.add((permit, kind), owner, remaining, note.and_then(value_of));
+            }
+        }
+        // The process that has the lock alone keeps its place: it counts again once the lock is gone.
+        let has_it = |waiter: &RemoteWaiter| {
+            let of_it = |holder: &Holder| {
+                let is_lock = holder.kind == HolderKind::Exclusive && holder.permit.is_none();
+                is_lock && holder.owner.starts_with(&waiter.id)
+            };
+            self.holders.iter().any(of_it)
         };
-        entries.iter().any(of_it)
-    };
-    waiters.retain(|waiter| !has_it(waiter));
-    waiters.extend(in_line);
-    Ok(Snapshot {
-        entries,
-        waiters,
-        clients,
-    })
+        waiters.retain(|waiter| !has_it(waiter));
+        waiters.extend(in_line);
+        self.waiters = waiters;
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        (permit, kind): (Option<u32>, HolderKind),
+        owner: String,
+        remaining: Option<Duration>,
+        value: Option<String>,
+    ) {
+        self.holders.push(Holder {
+            kind,
+            owner,
+            value,
+            permit,
+            process: None,
+            nodes: vec![(Arc::clone(&self.node.address), remaining)],
+            has_majority: false,
+        });
+    }
 }
 
-fn entries_of(permit: Option<u32>, value: Value, ttl: Value, now: u64) -> Result<Vec<Entry>, Why> {
-    let text = match value {
+/// What the owner says beside the lock.
+fn value_of(note: &str) -> Option<String> {
+    let (_, value) = read_note(note)?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// Who has a key, and for how much longer.
+type Standing = (HolderKind, String, Option<Duration>);
+
+fn owners(value: Value, ttl: Value, now: u64) -> Result<Vec<Standing>, Why> {
+    let value = match value {
         Value::Nil => return Ok(Vec::new()),
-        Value::ServerError(error) if error.code() == "WRONGTYPE" => None,
+        Value::ServerError(error) if error.code() == "WRONGTYPE" => {
+            b"(no text, but another type of Redis)".to_vec()
+        }
         Value::ServerError(error) => return Err(of_server(&error)),
-        Value::BulkString(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::BulkString(value) => value,
         _ => return Err("the reply is no value of a key".into()),
     };
     let remaining = match ttl {
@@ -111,48 +162,20 @@ fn entries_of(permit: Option<u32>, value: Value, ttl: Value, now: u64) -> Result
         Value::ServerError(error) => return Err(of_server(&error)),
         _ => return Err("the reply is no remaining time".into()),
     };
-    let entry = |kind, owner: &str, remaining| Entry {
-        permit,
-        kind,
-        owner: owner.to_owned(),
-        note: None,
-        remaining,
-    };
-    let Some(text) = text else {
-        let text = "(no text, but another type of Redis)";
-        return Ok(vec![entry(HolderKind::Foreign, text, remaining)]);
-    };
-    if is_owner(&text) {
-        return Ok(vec![entry(HolderKind::Exclusive, &text, remaining)]);
+    if let Some(owner) = script::owner(&value) {
+        return Ok(vec![(HolderKind::Exclusive, owner_text(owner), remaining)]);
     }
-    let Some(readers) = readers(&text) else {
-        let short: String = text.chars().take(LONGEST_TEXT).collect();
-        return Ok(vec![entry(HolderKind::Foreign, &short, remaining)]);
+    let Some(readers) = script::readers(&value) else {
+        let text = String::from_utf8_lossy(&value);
+        let short = text.chars().take(LONGEST_TEXT).collect();
+        return Ok(vec![(HolderKind::Foreign, short, remaining)]);
     };
     let readers = readers.into_iter().filter(|&(_, ends)| ends > now);
     let readers = readers.map(|(owner, ends)| {
         let remaining = Duration::from_millis(ends - now);
-        entry(HolderKind::Shared, owner, Some(remaining))
+        (HolderKind::Shared, owner_text(owner), Some(remaining))
     });
     Ok(readers.collect())
-}
-
-/// Written as this library writes owners. Others may, too.
-fn is_owner(text: &str) -> bool {
-    let is_of_form = |(at, byte): (usize, u8)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
-    };
-    text.len() == 36 && text.bytes().enumerate().all(is_of_form)
-}
-
-/// The readers of a lock that is shared, as `readers.lua` has them, and when their parts end.
-fn readers(text: &str) -> Option<Vec<(&str, u64)>> {
-    let readers = text.strip_prefix("shared ")?.split(' ').map(|reader| {
-        let (owner, ends) = reader.split_once('@')?;
-        Some((owner, ends.parse().ok()?)).filter(|_| is_owner(owner))
-    });
-    readers.collect()
 }
 
 /// The places as `queue.lua` writes them.
@@ -183,12 +206,12 @@ fn clients(reply: Value) -> Result<Vec<ClientProcess>, Why> {
         value.map(str::to_owned)
     };
     let client = |line: &str| {
-        let name = ClientName::parse(&field(line, "name")?)?;
+        let named = ClientProcess::parse(&field(line, "name")?)?;
         let age = field(line, "age").and_then(|seconds| seconds.parse().ok());
         Some(ClientProcess {
             address: field(line, "addr"),
             connected: age.map(Duration::from_secs),
-            ..ClientProcess::of(name)
+            ..named
         })
     };
     Ok(list.lines().filter_map(client).collect())
@@ -232,7 +255,8 @@ mod tests {
             Value::Nil,
             Value::Int(-2),
         ];
-        let snapshot = read("k", replies).unwrap();
+        let mut snapshot = Snapshot::new(&"a".into());
+        snapshot.read("k", replies).unwrap();
         let waiting = snapshot.waiters.iter();
         let waiting: Vec<_> = waiting
             .map(|it| (&it.id[17..], it.waited.as_millis(), it.is_shared))
@@ -242,10 +266,10 @@ mod tests {
             waiting, expected,
             "the holder's place and ended ones do not count"
         );
-        let [entry] = &snapshot.entries[..] else {
+        let [holder] = &snapshot.holders[..] else {
             panic!("{snapshot:?}")
         };
-        assert_eq!(entry.note.as_deref(), Some("7 10.0.0.7:8080"));
+        assert_eq!(holder.value.as_deref(), Some("10.0.0.7:8080"));
     }
 
     /// Anybody who may write on the server can write such a place, and a server can say anything.
@@ -255,8 +279,9 @@ mod tests {
         for time in [["1", "1"], ["18446744073709551615", "18446744073709551615"]] {
             let list = Value::BulkString(Vec::new());
             let replies = vec![texts(&time), list, texts(&["process", &place])];
-            let snapshot = read("k", replies).unwrap();
-            assert!(snapshot.waiters.is_empty() && snapshot.entries.is_empty());
+            let mut snapshot = Snapshot::new(&"a".into());
+            snapshot.read("k", replies).unwrap();
+            assert!(snapshot.waiters.is_empty() && snapshot.holders.is_empty());
         }
     }
 }

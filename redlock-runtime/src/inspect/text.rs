@@ -4,8 +4,8 @@ use std::fmt;
 
 use redlock_protocol::majority;
 
-use super::found::{ClientProcess, Holder, HolderKind, Inspection, LocalSection};
-use crate::{health::nodes, key::shown};
+use super::found::{Holder, HolderKind, Inspection, LocalSection};
+use crate::{health::nodes, key::shown, node::ClientProcess};
 
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

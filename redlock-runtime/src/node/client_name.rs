@@ -2,7 +2,7 @@
 //! is. The name has in it what every owner of that process begins with, so nothing has to be noted when a
 //! lock is acquired.
 
-use std::env;
+use std::{env, time::Duration};
 
 use redlock_protocol::Process;
 
@@ -14,48 +14,61 @@ const FAMILY: &str = "redlock";
 /// Of a service or host; a name is sent with each connection, and listed for each.
 const LONGEST_PART: usize = 64;
 
-/// What a name says.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ClientName {
-    /// As owners begin.
-    pub(crate) process: String,
-    pub(crate) service: String,
-    pub(crate) host: String,
-    pub(crate) pid: u32,
+/// A process that uses this library, as its connections are named on the nodes.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientProcess {
+    /// The text with which each value of this process begins.
+    pub id: String,
+    /// The process's [service](crate::Builder::service).
+    pub service: String,
+    /// The name of the machine or container that the process runs on.
+    pub host: String,
+    /// The process id on that host.
+    pub pid: u32,
+    /// The address from which the process is connected, as one of the nodes sees it.
+    pub address: Option<String>,
+    /// How long the oldest connection of the process has lasted, in whole seconds. The process has held no lock for
+    /// longer, unless all its connections broke meanwhile. The nodes do not record when a lock was acquired.
+    pub connected: Option<Duration>,
+    /// Whether this process is the caller's, and uses the same node set.
+    pub is_this: bool,
 }
 
-impl ClientName {
-    /// Of this process: `client` is what it is to the nodes.
-    pub(crate) fn new(client: Process, service: Option<&str>) -> Self {
+impl ClientProcess {
+    /// This process: `client` is what it is to the nodes.
+    pub(crate) fn this(client: Process, service: Option<&str>) -> Self {
         Self {
-            process: process_text(client),
+            id: process_text(client),
             service: self::service(service),
             host: part(&host()),
             pid: std::process::id(),
+            address: None,
+            connected: None,
+            is_this: true,
         }
     }
 
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let parts: Vec<&str> = name.split(':').collect();
-        let [FAMILY, process, service, host, pid] = parts[..] else {
+        let [FAMILY, id, service, host, pid] = parts[..] else {
             return None;
         };
         Some(Self {
-            process: process.to_owned(),
+            id: id.to_owned(),
             service: service.to_owned(),
             host: host.to_owned(),
             pid: pid.parse().ok()?,
+            address: None,
+            connected: None,
+            is_this: false,
         })
     }
 
-    pub(crate) fn text(&self) -> String {
-        let Self {
-            process,
-            service,
-            host,
-            pid,
-        } = self;
-        format!("{FAMILY}:{process}:{service}:{host}:{pid}")
+    /// The name of its connections.
+    pub(crate) fn name(&self) -> String {
+        let (id, service, host, pid) = (&self.id, &self.service, &self.host, self.pid);
+        format!("{FAMILY}:{id}:{service}:{host}:{pid}")
     }
 }
 
@@ -105,18 +118,18 @@ mod tests {
             ("my orders: été", "my_orders__"),
             ("", "-"),
         ] {
-            let name = ClientName::new(process, Some(service));
-            assert_eq!(name.process, "67e55044-10b1-426f");
-            assert!(name.service.starts_with(part), "{name:?}");
-            assert!(
-                name.text().chars().all(|it| it.is_ascii_graphic()),
-                "{name:?}"
-            );
-            assert_eq!(ClientName::parse(&name.text()), Some(name));
+            let this = ClientProcess::this(process, Some(service));
+            assert_eq!(this.id, "67e55044-10b1-426f");
+            assert!(this.service.starts_with(part), "{this:?}");
+            let name = this.name();
+            assert!(name.chars().all(|it| it.is_ascii_graphic()), "{name}");
+            let is_this = false;
+            let named = ClientProcess { is_this, ..this };
+            assert_eq!(ClientProcess::parse(&name), Some(named));
         }
-        let long = ClientName::new(process, Some(&"x".repeat(1_000)));
+        let long = ClientProcess::this(process, Some(&"x".repeat(1_000)));
         assert_eq!(long.service.len(), LONGEST_PART);
-        assert!(!ClientName::new(process, None).service.is_empty());
+        assert!(!ClientProcess::this(process, None).service.is_empty());
     }
 
     #[test]
@@ -128,7 +141,7 @@ mod tests {
             "redlock:a:b:c:1:2",
             "app:a:b:c:1",
         ] {
-            assert_eq!(ClientName::parse(name), None, "{name}");
+            assert_eq!(ClientProcess::parse(name), None, "{name}");
         }
     }
 }

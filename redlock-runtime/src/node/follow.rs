@@ -57,8 +57,7 @@ pub(super) async fn server(
 
 fn shown_in_memory(Parts { parts, note, .. }: Parts) -> Option<Shown> {
     let part = parts.first()?;
-    let text = |owner| String::from_utf8_lossy(&script::owner_value(owner)).into_owned();
-    let owner = part.owner.map(text).unwrap_or_default();
+    let owner = part.owner.map(script::owner_text).unwrap_or_default();
     let note = note.map(|note| note.to_string());
     Some(Shown { owner, note })
 }

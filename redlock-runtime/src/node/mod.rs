@@ -48,7 +48,7 @@ pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
 pub(crate) use self::tls::{TlsClient, TlsConfig, server_name};
 pub(crate) use self::{
     address::address_text,
-    client_name::{ClientName, service},
+    client_name::service,
     discovery::{Discovery, Source, slot_of},
     endpoint::Endpoint,
     follow::Shown,
@@ -58,11 +58,13 @@ pub(crate) use self::{
     reason::rejection,
     resp::read as read_reply,
 };
+pub use self::{
+    client_name::ClientProcess, inquiry::ClockReading, login::Credentials, reason::of_server,
+};
 use self::{
     connection::Connection,
     session::{Refused, Session},
 };
-pub use self::{inquiry::ClockReading, login::Credentials, reason::of_server};
 use crate::{clock::Clock, limitation::Limitation, script};
 
 /// Where a node is.

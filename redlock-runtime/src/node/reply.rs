@@ -251,8 +251,8 @@ fn watched(answer: &Value, owner: Option<Owner>) -> Option<Reply> {
         Value::Nil => Some(Reply::Free),
         Value::BulkString(value) => {
             let readers = script::readers(value);
-            let of_all = |readers: &Vec<Owner>| owner.is_some_and(|owner| readers.contains(&owner));
-            let is_reader = readers.as_ref().is_some_and(of_all);
+            let mut of_all = readers.iter().flatten();
+            let is_reader = of_all.any(|(reader, _)| owner == Some(*reader));
             let holder = readers.map(|_| Owner::READERS);
             Some(match holder.or_else(|| script::owner(value)) {
                 _ if is_reader => Reply::Ours,

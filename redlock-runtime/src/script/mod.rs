@@ -18,8 +18,8 @@ pub(crate) use self::many::{Kind, command_for_many, kind};
 pub(crate) use self::{
     source::load_all,
     word::{
-        Command, NOTE, PROCESS_LENGTH, QUEUE, Word, note, note_of, owner_value, process_text,
-        read_note, words, write,
+        Command, NOTE, PROCESS_LENGTH, QUEUE, Word, note, note_of, owner_text, owner_value,
+        process_text, read_note, words, write,
     },
 };
 use self::{
@@ -294,15 +294,16 @@ pub(crate) fn holder(name: &[u8]) -> Option<Owner> {
     is_shared.then_some(Owner::READERS).or_else(|| owner(name))
 }
 
-/// The owners that share a lock, if this is their list: see `readers.lua`.
-pub(crate) fn readers(value: &[u8]) -> Option<Vec<Owner>> {
+/// The owners that share a lock and when their parts end, if this is their list: see `readers.lua`.
+pub(crate) fn readers(value: &[u8]) -> Option<Vec<(Owner, u64)>> {
     let (entries, rest) = value.strip_prefix(b"shared")?.as_chunks::<54>();
     let reader = |entry: &[u8; 54]| {
         let (name, end) = entry.strip_prefix(b" ")?.split_at(36);
-        let end = end.strip_prefix(b"@")?;
-        end.iter().all(u8::is_ascii_digit).then(|| owner(name))?
+        let end = str::from_utf8(end.strip_prefix(b"@")?).ok()?;
+        let is_plain = end.bytes().all(|digit| digit.is_ascii_digit());
+        Some((owner(name)?, end.parse().ok().filter(|_| is_plain)?))
     };
-    let readers: Option<Vec<Owner>> = entries.iter().map(reader).collect();
+    let readers: Option<Vec<_>> = entries.iter().map(reader).collect();
     readers.filter(|readers| rest.is_empty() && !readers.is_empty())
 }
 
@@ -335,9 +336,15 @@ mod tests {
         let one = "67e55044-10b1-426f-9247-bb680e5fe0c8@0001700000000000";
         let id = Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
         let list = format!("shared {one}");
-        assert_eq!(readers(list.as_bytes()), Some(vec![id]));
+        assert_eq!(
+            readers(list.as_bytes()),
+            Some(vec![(id, 1_700_000_000_000)])
+        );
         let two = format!("shared {one} {one}");
-        assert_eq!(readers(two.as_bytes()), Some(vec![id, id]));
+        assert_eq!(
+            readers(two.as_bytes()).map(|readers| readers.len()),
+            Some(2)
+        );
         let cut = &two[..two.len() - 1];
         for other in [
             "shared",

@@ -99,10 +99,15 @@ pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
     text
 }
 
+pub(crate) fn owner_text(owner: Owner) -> String {
+    String::from_utf8_lossy(&owner_value(owner)).into_owned()
+}
+
 /// What every owner of this process begins with.
 pub(crate) fn process_text(process: Process) -> String {
-    let owner = owner_value(Owner(u128::from(process.0) << 64));
-    String::from_utf8_lossy(&owner[..PROCESS_LENGTH]).into_owned()
+    let mut text = owner_text(Owner(u128::from(process.0) << 64));
+    text.truncate(PROCESS_LENGTH);
+    text
 }
 
 /// A span as scripts are given it.
