@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use redlock_runtime::{
-    __tool::{ClockReading, FORMAT, Names, ServerError, Servers, Value, quarantine, rejection},
+    __tool::{
+        ClockReading, FORMAT, Names, ServerError, Servers, Value, quarantine, refuses, rejection,
+    },
     NodeState, Why,
 };
 
@@ -186,8 +188,7 @@ impl Told {
             return Vote::new("unfit", NodeState::Evicts { policy }.to_string());
         }
         if let Some((_, error)) = self.refusals.first() {
-            let (reason, message) = (rejection(error), error.to_string().into());
-            let text = NodeState::Refuses { reason, message }.to_string();
+            let text = refuses(rejection(error), &error.to_string());
             return Vote::new("refuses", text);
         }
         if let Some(other) = self.other_format() {

@@ -2,80 +2,19 @@
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
-use redlock_protocol::{self as protocol, Instant, QuarantineReason};
-pub use redlock_protocol::{Rejection, Why, WhyKind};
+use redlock_protocol::{Instant, QuarantineReason, majority};
+pub use redlock_protocol::{NodeState, Rejection, Why, WhyKind};
 
 use crate::limitation::Limitation;
-
-/// Whether a node votes, and if it does not, why. Written without a subject: "votes", "was restarted and
-/// does not vote for up to 4.2s".
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeState {
-    /// Connected; it votes.
-    Up,
-    /// Not connected; it is tried again in the background.
-    Down {
-        /// Why the last attempt failed, or how the connection broke.
-        why: Why,
-    },
-    /// Connected, but it may have lost its memory. It does not vote until all locks that it may have
-    /// forgotten have expired.
-    Quarantined {
-        /// Why it is believed to have lost its memory.
-        reason: QuarantineReason,
-        /// For how long it does not vote, at the most.
-        remaining: Duration,
-    },
-    /// Connected, but its clock has run so far ahead that its keys may expire too early.
-    ClockAhead {
-        /// By how much, within one lease.
-        by: Duration,
-        /// For how long it does not vote.
-        remaining: Duration,
-    },
-    /// Connected, but it answers with an error: to votes, or to a command that the library needs. The library
-    /// tries again in the background. The node votes again when it has answered a vote, or, if no lock is used
-    /// for one [`ping_interval`](crate::Builder::ping_interval), when it answers a probe:
-    /// after two at the latest.
-    Refuses {
-        /// Why, by the code of the error.
-        reason: Rejection,
-        /// The server's error message.
-        message: Arc<str>,
-    },
-    /// It is the same server as another node of the list, and a server must not vote twice.
-    SameServer {
-        /// The other node's address, without user and password.
-        twin: Arc<str>,
-    },
-    /// It may delete locks when memory runs out, so it must not vote.
-    Evicts {
-        /// Its `maxmemory-policy`.
-        policy: Arc<str>,
-    },
-    /// Other processes use it with another `max_lease` or guard band, so they and this process would
-    /// not agree on how long a server that lost its memory must not vote.
-    OtherMaxLease {
-        /// The longest key TTL of the fleet.
-        theirs: Duration,
-        /// The longest key TTL of this process.
-        ours: Duration,
-    },
-    /// Processes of another release of this library use it, whose data this release does not understand.
-    OtherFormat {
-        /// The version of the format that is noted there.
-        theirs: u64,
-        /// The one of this release.
-        ours: u64,
-    },
-}
 
 /// A node, and whether it votes. Written as a sentence that begins with its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStatus {
-    pub(crate) address: Arc<str>,
-    pub(crate) state: NodeState,
+    address: Arc<str>,
+    state: NodeState,
+    remaining: Option<Duration>,
+    /// The address of the node that is the same server.
+    twin: Option<Arc<str>>,
     pub(crate) limitations: Vec<Limitation>,
 }
 
@@ -107,46 +46,30 @@ pub struct NotReady {
     pub(crate) health: Health,
 }
 
-impl NodeState {
-    pub(crate) fn new(state: protocol::NodeState, addresses: &[Arc<str>], now: Instant) -> Self {
-        use protocol::NodeState as State;
-        match state {
-            State::Up => Self::Up,
-            State::Down { reason: why } => Self::Down { why },
-            State::Quarantined { reason, until } => Self::Quarantined {
-                reason,
-                remaining: until.since(now),
-            },
-            State::ClockAhead { by, until } => Self::ClockAhead {
-                by,
-                remaining: until.since(now),
-            },
-            State::Refuses { reason, message } => Self::Refuses { reason, message },
-            State::SameServer { twin } => Self::SameServer {
-                twin: Arc::clone(&addresses[twin.0]),
-            },
-            State::Evicts { policy } => Self::Evicts { policy },
-            State::OtherMaxLease { theirs, ours } => Self::OtherMaxLease { theirs, ours },
-            State::OtherFormat { theirs, ours } => Self::OtherFormat { theirs, ours },
-            _ => Self::Refuses {
-                reason: Rejection::Other,
-                message: state.to_string().into(),
-            },
-        }
-    }
-
-    /// For how long it does not vote, at the most, if time alone ends that.
-    fn remaining(&self) -> Option<Duration> {
-        match self {
-            Self::Quarantined { remaining, .. } | Self::ClockAhead { remaining, .. } => {
-                Some(*remaining)
-            }
-            _ => None,
-        }
-    }
-}
-
 impl NodeStatus {
+    /// Of the node in this place of the list.
+    pub(crate) fn new(
+        place: usize,
+        state: NodeState,
+        addresses: &[Arc<str>],
+        now: Instant,
+    ) -> Self {
+        let (until, twin) = match state {
+            NodeState::Quarantined { until, .. } | NodeState::ClockAhead { until, .. } => {
+                (Some(until), None)
+            }
+            NodeState::SameServer { twin } => (None, Some(Arc::clone(&addresses[twin.0]))),
+            _ => (None, None),
+        };
+        Self {
+            address: Arc::clone(&addresses[place]),
+            state,
+            remaining: until.map(|until| until.since(now)),
+            twin,
+            limitations: Vec::new(),
+        }
+    }
+
     /// Returns the node's address, without user and password.
     #[must_use]
     pub fn address(&self) -> &str {
@@ -168,8 +91,8 @@ impl NodeStatus {
     /// Returns how long the node will not vote at most, if it is [quarantined](NodeState::Quarantined) or its [clock is
     /// ahead](NodeState::ClockAhead).
     #[must_use]
-    pub fn remaining(&self) -> Option<Duration> {
-        self.state.remaining()
+    pub const fn remaining(&self) -> Option<Duration> {
+        self.remaining
     }
 
     /// Returns true if the node can vote.
@@ -197,7 +120,7 @@ impl Health {
     /// Returns true if a majority of nodes votes.
     #[must_use]
     pub fn has_quorum(&self) -> bool {
-        self.voters() >= protocol::majority(self.nodes.len())
+        self.voters() >= majority(self.nodes.len())
     }
 
     /// Returns the time until a majority votes, at most, if no node fails and none recovers: zero if a majority votes
@@ -210,7 +133,7 @@ impl Health {
         };
         let mut ready: Vec<Duration> = self.nodes.iter().filter_map(ready).collect();
         ready.sort_unstable();
-        ready.get(protocol::majority(self.nodes.len()) - 1).copied()
+        ready.get(majority(self.nodes.len()) - 1).copied()
     }
 
     /// What to check about nodes that cannot be reached when a program starts: once for each kind of
@@ -218,8 +141,8 @@ impl Health {
     pub(crate) fn checks(&self) -> Vec<&'static str> {
         let mut checks = Vec::new();
         for node in &self.nodes {
-            if let NodeState::Down { why } = node.state()
-                && let Some(check) = check(why.kind)
+            if let NodeState::Down { reason } = node.state()
+                && let Some(check) = check(reason.kind)
                 && !checks.contains(&check)
             {
                 checks.push(check);
@@ -241,48 +164,38 @@ impl NotReady {
     }
 }
 
-impl fmt::Display for NodeState {
+impl fmt::Display for NodeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use protocol::NodeState as State;
-        // What is said of nodes that are connected and unfit is said in verdicts, too.
-        let unfit = match self {
-            Self::Up => return f.write_str("votes"),
-            Self::Down { why } => return write!(f, "is unreachable ({why})"),
-            Self::Quarantined { reason, remaining } => {
-                return f.write_str(&quarantined(*reason, *remaining));
+        write!(f, "{} ", self.address)?;
+        let remaining = self.remaining.unwrap_or_default();
+        match &self.state {
+            NodeState::Up => f.write_str("votes"),
+            NodeState::Down { reason } => write!(f, "is unreachable ({reason})"),
+            NodeState::Quarantined { reason, .. } => f.write_str(&quarantined(*reason, remaining)),
+            NodeState::ClockAhead { by, .. } => write!(
+                f,
+                "does not vote for {remaining:.1?}, because its clock has run {by:.1?} ahead"
+            ),
+            NodeState::SameServer { .. } => {
+                let twin = self.twin.as_deref().unwrap_or_default();
+                write!(f, "is the same server as {twin}, and does not vote twice")
             }
-            Self::ClockAhead { by, remaining } => {
-                return write!(
-                    f,
-                    "does not vote for {remaining:.1?}, because its clock has run {by:.1?} ahead"
-                );
-            }
-            Self::SameServer { twin } => {
-                return write!(f, "is the same server as {twin}, and does not vote twice");
-            }
-            Self::Refuses {
-                reason: Rejection::Loading,
-                ..
-            } => {
-                return f.write_str("does not vote while it loads its data");
-            }
-            Self::Refuses { reason, message } => {
-                write!(f, "rejects a command that the library needs ({message})")?;
-                return remedy(*reason).map_or(Ok(()), |remedy| write!(f, "; {remedy}"));
-            }
-            Self::Evicts { policy } => State::Evicts {
-                policy: Arc::clone(policy),
-            },
-            Self::OtherMaxLease { theirs, ours } => State::OtherMaxLease {
-                theirs: *theirs,
-                ours: *ours,
-            },
-            Self::OtherFormat { theirs, ours } => State::OtherFormat {
-                theirs: *theirs,
-                ours: *ours,
-            },
-        };
-        unfit.fmt(f)
+            NodeState::Refuses { reason, message } => f.write_str(&refuses(*reason, message)),
+            // What is said of nodes that are connected and unfit is said in verdicts, too.
+            unfit => unfit.fmt(f),
+        }
+    }
+}
+
+/// Writes a sentence about a node that answers with an error, without its subject.
+pub fn refuses(reason: Rejection, message: &str) -> String {
+    if reason == Rejection::Loading {
+        return "does not vote while it loads its data".to_owned();
+    }
+    let text = format!("rejects a command that the library needs ({message})");
+    match remedy(reason) {
+        Some(remedy) => format!("{text}; {remedy}"),
+        None => text,
     }
 }
 
@@ -363,12 +276,6 @@ pub(crate) fn quarantined(reason: QuarantineReason, remaining: Duration) -> Stri
     }
 }
 
-impl fmt::Display for NodeStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.address, self.state)
-    }
-}
-
 /// Joins sentences, each with the address that it begins with. Those that differ in nothing else are one:
 /// "each of a:1, b:2 is unreachable (..)".
 pub(crate) fn joined<'a>(
@@ -417,7 +324,7 @@ impl fmt::Display for Health {
         let (voters, count) = (self.voters(), self.nodes.len());
         f.write_str(&vote(voters, count))?;
         if !self.has_quorum() {
-            let majority = protocol::majority(count);
+            let majority = majority(count);
             let verb = if majority == 1 { "is" } else { "are" };
             write!(f, ", {majority} {verb} needed")?;
         }
@@ -445,30 +352,28 @@ impl error::Error for NotReady {}
 mod tests {
     use super::*;
 
+    const NOW: Instant = Instant::from_nanos(0);
+
     fn health(states: impl IntoIterator<Item = NodeState>) -> Health {
-        let names = ["a:1", "b:2", "c:3", "d:4", "e:5"];
-        let nodes = names.into_iter().zip(states);
-        let status = |(name, state): (&str, _)| NodeStatus {
-            address: name.into(),
-            state,
-            limitations: Vec::new(),
-        };
+        let names = ["a:1", "b:2", "c:3", "d:4", "e:5"].map(Arc::from);
+        let states = states.into_iter().enumerate();
+        let nodes = states.map(|(place, state)| NodeStatus::new(place, state, &names, NOW));
         Health {
-            nodes: nodes.map(status).collect(),
+            nodes: nodes.collect(),
             under_replicated: 0,
         }
     }
 
     fn down() -> NodeState {
         NodeState::Down {
-            why: "Connection refused".into(),
+            reason: "Connection refused".into(),
         }
     }
 
-    const fn quarantined(seconds: u64) -> NodeState {
+    fn quarantined(seconds: u64) -> NodeState {
         NodeState::Quarantined {
             reason: QuarantineReason::Restarted,
-            remaining: Duration::from_secs(seconds),
+            until: NOW.after(Duration::from_secs(seconds)),
         }
     }
 
@@ -522,19 +427,20 @@ mod tests {
 
     #[test]
     fn a_quarantine_that_is_over_names_no_time() {
+        let health = health([quarantined(0)]);
         assert_eq!(
-            quarantined(0).to_string(),
-            "was restarted and does not vote yet"
+            health.nodes()[0].to_string(),
+            "a:1 was restarted and does not vote yet"
         );
     }
 
     #[test]
     fn a_server_that_loads_its_data_is_not_said_to_reject_anything() {
-        let loads = NodeState::Refuses {
-            reason: Rejection::Loading,
-            message: "LOADING Redis is loading the dataset in memory".into(),
-        };
-        assert_eq!(loads.to_string(), "does not vote while it loads its data");
+        let message = "LOADING Redis is loading the dataset in memory";
+        assert_eq!(
+            refuses(Rejection::Loading, message),
+            "does not vote while it loads its data"
+        );
     }
 
     #[test]

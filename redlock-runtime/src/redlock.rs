@@ -139,22 +139,19 @@ impl Redlock {
         let now = self.shared.engine.now();
         let states = self.shared.engine.node_states();
         let has_ended = self.shared.engine.has_ended();
-        let status = |(node, state): (&Node, Option<_>)| {
-            let down = |why: &str| NodeState::Down { why: why.into() };
+        let status = |(place, (node, state)): (usize, (&Node, Option<_>))| {
+            let down = |why: &str| NodeState::Down { reason: why.into() };
             let state = match state {
                 // What the engine knew last says nothing of the calls of now, which all fail.
                 _ if has_ended => down("the node set was shut down"),
-                Some(state) => NodeState::new(state, &self.shared.addresses, now),
                 // A node set is handed out when each of its nodes has a state.
-                None => down("not connected yet"),
+                state => state.unwrap_or_else(|| down("not connected yet")),
             };
-            NodeStatus {
-                address: Arc::clone(&node.address),
-                state,
-                limitations: node.target.limitations(),
-            }
+            let mut status = NodeStatus::new(place, state, &self.shared.addresses, now);
+            status.limitations = node.target.limitations();
+            status
         };
-        let nodes = self.shared.nodes.iter().zip(states).map(status);
+        let nodes = self.shared.nodes.iter().zip(states).enumerate().map(status);
         Health {
             nodes: nodes.collect(),
             under_replicated: self.shared.engine.under_replicated(),

@@ -9,7 +9,7 @@ use redlock_protocol::{Instant, Readings, Record, Rejection, Why};
 
 pub use crate::{
     config::{Options, Renew, parse_duration, split_urls as urls},
-    health::vote,
+    health::{refuses, vote},
     node::{ClockReading, of_server as why},
 };
 

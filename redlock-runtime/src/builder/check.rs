@@ -29,7 +29,7 @@ impl Redlock {
                     ));
                     continue;
                 }
-                NodeState::Down { why } if why.kind == WhyKind::Denied => {
+                NodeState::Down { reason: why } if why.kind == WhyKind::Denied => {
                     (ProblemKind::AccessDenied, denied(&why.text), CHECK_USER)
                 }
                 NodeState::Refuses {
@@ -88,7 +88,7 @@ fn gone(_: Stopped) -> ConfigError {
 /// Whether waiting may lead to a majority, also of nodes of which it is not known how long that takes.
 fn may_gain_quorum(health: &Health) -> bool {
     let is_handing_over = |node: &NodeStatus| match node.state() {
-        NodeState::Down { why } => why.kind == WhyKind::HandingOver,
+        NodeState::Down { reason } => reason.kind == WhyKind::HandingOver,
         _ => false,
     };
     let may_vote =

@@ -118,7 +118,7 @@ pub(super) fn node(status: &NodeStatus, node_set: &str, voting: usize) {
         NodeState::SameServer { .. } => event_of_node!(WARN, "redlock.node.same_server"),
         NodeState::Evicts { .. } => event_of_node!(WARN, "redlock.node.evicts"),
         NodeState::OtherMaxLease { .. } => event_of_node!(WARN, "redlock.node.other_max_lease"),
-        NodeState::OtherFormat { .. } => event_of_node!(WARN, "redlock.node.other_format"),
+        _ => event_of_node!(WARN, "redlock.node.other_format"),
     }
 }
 

@@ -183,7 +183,7 @@ const fn index(state: &NodeState) -> usize {
         NodeState::SameServer { .. } => 5,
         NodeState::Evicts { .. } => 6,
         NodeState::OtherMaxLease { .. } => 7,
-        NodeState::OtherFormat { .. } => 8,
+        _ => 8,
     }
 }
 

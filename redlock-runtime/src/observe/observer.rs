@@ -20,11 +20,7 @@ use super::{
     fact::{End, Ended},
     log,
 };
-use crate::{
-    error::LockError,
-    health::{self, NodeStatus},
-    status::Status,
-};
+use crate::{error::LockError, health::NodeStatus, status::Status};
 
 /// The shortest time between two events of one kind that say that a lease has ended: a flush of the servers
 /// ends thousands at once. The metrics count all of them.
@@ -250,12 +246,7 @@ impl Observer {
             reported.take_in(states())
         };
         for (node, state) in changed {
-            let state = health::NodeState::new(state, &self.addresses, now);
-            let node = NodeStatus {
-                address: Arc::clone(&self.addresses[node]),
-                state,
-                limitations: Vec::new(),
-            };
+            let node = NodeStatus::new(node, state, &self.addresses, now);
             log::node(&node, &self.node_set, voting);
         }
         if let Some(has_quorum) = quorum {
@@ -276,7 +267,6 @@ impl Observer {
             }
             #[cfg(feature = "metrics")]
             if let Some(state) = state {
-                let state = health::NodeState::new(state, &self.addresses, now);
                 meter::node(address, &state, round_trip);
             }
         }

@@ -90,8 +90,7 @@ impl Load {
 /// the next server, which is node 2 of both. They never use both at a time.
 pub async fn await_handover([old, new]: [&Redlock; 2], former: &Server) {
     let state = |redlock: &Redlock| redlock.nodes()[2].state().clone();
-    let is_handed_over =
-        || matches!(state(new), NodeState::Down { why } if why.kind == WhyKind::HandingOver);
+    let is_handed_over = || matches!(state(new), NodeState::Down { reason: why } if why.kind == WhyKind::HandingOver);
     await_state("a handover", is_handed_over).await;
     assert_eq!(state(old), NodeState::Up, "{}", old.health());
     await_state("the next one", || {

@@ -405,7 +405,7 @@ async fn a_wrong_password_on_all_nodes_is_a_mistake_and_on_one_an_outage() {
     let redlock = unhurried(urls).build().await.unwrap();
     let guard = redlock.lock("k").acquire().await.unwrap();
     let nodes = redlock.nodes();
-    let NodeState::Down { why } = nodes[1].state() else {
+    let NodeState::Down { reason: why } = nodes[1].state() else {
         panic!("{nodes:?}");
     };
     assert_eq!(why.kind, WhyKind::Denied, "{why}");

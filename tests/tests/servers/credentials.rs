@@ -176,7 +176,7 @@ async fn credentials_that_cannot_be_had_are_a_failure_of_their_node() {
 
     fails.store(true, Ordering::SeqCst);
     let reason_of = |node: usize| match redlock.nodes()[node].state() {
-        NodeState::Down { why } => Some(why.to_string()),
+        NodeState::Down { reason: why } => Some(why.to_string()),
         _ => None,
     };
     close_connections(&cluster[0]);

@@ -38,7 +38,7 @@ async fn servers_without_resp3_are_refused_and_say_why() {
     let redlock = redlock.build().await.unwrap();
     for node in redlock.nodes() {
         let is_too_old =
-            matches!(node.state(), NodeState::Down { why } if why.kind == WhyKind::TooOld);
+            matches!(node.state(), NodeState::Down { reason: why } if why.kind == WhyKind::TooOld);
         assert!(is_too_old, "{node}");
     }
 }

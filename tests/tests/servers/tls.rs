@@ -53,7 +53,7 @@ async fn works(builder: Builder) {
 async fn down(builder: Builder) -> String {
     let redlock = builder.build().await.unwrap();
     let nodes = redlock.nodes();
-    let NodeState::Down { why } = nodes[0].state() else {
+    let NodeState::Down { reason: why } = nodes[0].state() else {
         panic!("{nodes:?}");
     };
     why.to_string()
