@@ -2,6 +2,8 @@
 
 use std::{fmt, ops::Deref, time::Duration};
 
+use redlock_protocol::Event;
+
 use crate::{
     error::LockError,
     lease::{Lease, Release},
@@ -82,8 +84,8 @@ impl Guard {
             return Err(asked.over_error());
         }
         asked.own.share();
-        let (engine, section) = (&asked.shared.engine, asked.own.section);
-        self.renewed(engine.share(section).await)
+        let section = asked.own.section;
+        self.renew(section, Event::Share { section }).await
     }
 
     /// Releases the lock, and waits for the nodes' replies.

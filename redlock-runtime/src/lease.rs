@@ -10,7 +10,7 @@ use std::{
 };
 
 pub use redlock_protocol::Release;
-use redlock_protocol::{Token, Verdict};
+use redlock_protocol::{Event, SectionId, Token};
 
 use crate::{
     asked::Asked, config::Options, error::LockError, nesting, observe::Course, script,
@@ -162,7 +162,7 @@ impl Lease {
     /// # Cancellation
     /// The extension continues when the future is dropped. It never revives a lock that has ended.
     pub async fn extend(&self) -> Result<Duration, LockError> {
-        self.renew(None).await
+        self.extend_by(None).await
     }
 
     /// Starts a new lease of another length now, once, and returns how long the lease lasts. Use it before a step that
@@ -194,7 +194,7 @@ impl Lease {
     /// As [`extend`](Self::extend).
     pub async fn extend_to(&self, length: Duration) -> Result<Duration, LockError> {
         let lease = self.asked()?.shared.settings.lease(length)?;
-        self.renew(Some(lease)).await
+        self.extend_by(Some(lease)).await
     }
 
     /// Shows another text beside the lock from now on; see [`Lock::value`](crate::Lock::value). Use it for what a
@@ -228,25 +228,25 @@ impl Lease {
         Ok(())
     }
 
-    async fn renew(
+    async fn extend_by(
         &self,
         lease: Option<redlock_protocol::LeaseParams>,
+    ) -> Result<Duration, LockError> {
+        let section = self.asked()?.status().section;
+        self.renew(section, Event::Extend { section, lease }).await
+    }
+
+    /// Hands in what the section asks for, and returns how long the lease lasts then.
+    pub(crate) async fn renew(
+        &self,
+        section: SectionId,
+        event: Event,
     ) -> Result<Duration, LockError> {
         let asked = self.asked()?;
         if !self.is_held() {
             return Err(asked.over_error());
         }
-        let section = asked.status().section;
-        self.renewed(asked.shared.engine.extend(section, lease).await)
-    }
-
-    /// What came of a question for a fresh lease.
-    pub(crate) fn renewed(
-        &self,
-        renewed: Result<Result<(), Vec<Verdict>>, Stopped>,
-    ) -> Result<Duration, LockError> {
-        let asked = self.asked()?;
-        match renewed {
+        match asked.shared.engine.renew(section, event).await {
             Ok(Ok(())) => Ok(self.remaining()),
             Ok(Err(verdicts)) => {
                 let report = asked.report().said(&asked.shared.addresses, verdicts);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{Instant, LeaseParams, LockParams, Loss, Release, SectionId, ShutdownError};
+use redlock_protocol::{Event, Instant, LockParams, Loss, Release, SectionId, ShutdownError};
 use tokio::sync::oneshot;
 
 use super::delivery::Extending;
@@ -21,9 +21,10 @@ pub(super) enum Command {
         params: LockParams,
         caller: Caller,
     },
+    /// What a section that is held asks for.
     Renew {
         section: SectionId,
-        renewal: Renewal,
+        event: Event,
         answer: Extending,
     },
     Note {
@@ -44,14 +45,6 @@ pub(super) enum Command {
         abort_holders: bool,
         done: Shutdown,
     },
-}
-
-/// What a section that is held asks for.
-pub(super) enum Renewal {
-    /// A fresh lease; `None` for one as long as it was asked for.
-    Extend(Option<LeaseParams>),
-    /// To share its lock from now on.
-    Share,
 }
 
 /// Who has asked for a lock, and is told what becomes of its lease: with the end of this that nothing more is

@@ -17,7 +17,7 @@ use redlock_protocol::{
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    command::{Caller, Command, Renewal, Shutdown},
+    command::{Caller, Command, Shutdown},
     delivery::{Delivery, Extending},
 };
 #[cfg(feature = "test-util")]
@@ -235,15 +235,9 @@ impl Driver {
             }
             Command::Renew {
                 section,
-                renewal,
+                event,
                 answer,
-            } => {
-                let event = match renewal {
-                    Renewal::Extend(lease) => Event::Extend { section, lease },
-                    Renewal::Share => Event::Share { section },
-                };
-                self.renew(section, event, answer);
-            }
+            } => self.renew(section, event, answer),
             Command::Note { section, note } => self.handle(Event::Note { section, note }),
             Command::End { section, answer } => {
                 let report = answer.is_some();

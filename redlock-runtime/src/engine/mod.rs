@@ -21,8 +21,8 @@ use std::{
 
 use futures_util::future::select;
 use redlock_protocol::{
-    Env, Instant, LeaseParams, LockParams, NodeState, Protocol, Refusal, Release, SectionId,
-    Settings, ShutdownError, Verdict,
+    Env, Event, Instant, LockParams, NodeState, Protocol, Refusal, Release, SectionId, Settings,
+    ShutdownError, Verdict,
 };
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -33,7 +33,7 @@ use uuid::Uuid;
 
 use self::{
     combiner::{Combiner, EndsWithTask},
-    command::{Caller, Command, Renewal},
+    command::{Caller, Command},
     driver::Driver,
 };
 use crate::{
@@ -252,31 +252,16 @@ impl Engine {
         Acquisition(Arc::clone(status))
     }
 
-    /// Fails with what each node said if no majority has heard of it in time.
-    pub(crate) async fn extend(
+    /// Hands in what a section that is held asks for. Fails with what each node said if no majority has heard of it
+    /// in time.
+    pub(crate) async fn renew(
         &self,
         section: SectionId,
-        lease: Option<LeaseParams>,
-    ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
-        self.renew(section, Renewal::Extend(lease)).await
-    }
-
-    /// Shares the lock from now on. Fails like `extend`.
-    pub(crate) async fn share(
-        &self,
-        section: SectionId,
-    ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
-        self.renew(section, Renewal::Share).await
-    }
-
-    async fn renew(
-        &self,
-        section: SectionId,
-        renewal: Renewal,
+        event: Event,
     ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
         let renew = |answer| Command::Renew {
             section,
-            renewal,
+            event,
             answer,
         };
         heard(self.ask(renew)).await
