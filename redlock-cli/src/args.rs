@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand, builder::NonEmptyStringValueParser};
 #[cfg(feature = "tls")]
 use redlock_runtime::Tls;
 use redlock_runtime::{
-    __tool::{Options, Renew, Servers, urls},
-    Builder, Credentials, Redlock,
+    __tool::{Servers, urls},
+    Builder, Credentials, Options, Redlock, Renew,
 };
 
 use crate::{

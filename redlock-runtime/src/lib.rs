@@ -180,7 +180,9 @@ pub use self::config::Tls;
 pub use self::redlock_config::RedlockConfig;
 pub use self::{
     builder::Builder,
-    config::{ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind, SectionInfo},
+    config::{
+        ConfigError, ConfigProblem, NODES_VARIABLE, Options, ProblemKind, Renew, SectionInfo,
+    },
     election::{Election, Leadership},
     error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
     guard::Guard,

@@ -8,14 +8,14 @@ pub use redlock_protocol::FORMAT;
 use redlock_protocol::{Instant, Readings, Record, Rejection, Why};
 
 pub use crate::{
-    config::{Options, Renew, parse_duration, split_urls as urls},
+    config::{parse_duration, split_urls as urls},
     health::{refuses, vote},
     node::{ClockReading, of_server as why},
 };
 
 use crate::{
     builder::Builder,
-    config::{self, ConfigError, Node},
+    config::{self, ConfigError, Node, Options},
     inspect::{self, Breaking, Inspection},
     keys::Keys,
     lock::Lock,

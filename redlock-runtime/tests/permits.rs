@@ -136,7 +136,7 @@ async fn an_annotated_function_has_its_permits() {
     }
     let sections = Redlock::sections();
     let export = sections.iter().find(|it| it.name.ends_with("::export"));
-    assert_eq!(export.unwrap().permits(), Some(2));
+    assert_eq!(export.unwrap().options().permits, Some(2));
 }
 
 #[redis_lock(key = "report", permits = 2, via = redlock)]
@@ -228,7 +228,7 @@ async fn the_number_of_permits_is_computed() {
         let error = by_argument(&redlock, count).await.unwrap_err();
         let problem = problem(&error);
         assert_eq!(problem.setting, "permits");
-        assert_eq!(problem.section.unwrap().permits(), None);
+        assert_eq!(problem.section.unwrap().options().permits, None);
     }
     running.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -127,7 +127,7 @@ fn it_is_known_of_a_function_whether_it_shares() {
     let is_shared = |name: &str| {
         let sections = Redlock::sections();
         let section = sections.iter().find(|section| section.name == name);
-        section.unwrap().is_shared()
+        section.unwrap().options().shared
     };
     assert!(is_shared("shared::read") && !is_shared("shared::write"));
 }

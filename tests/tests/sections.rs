@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use redlock_runtime::{
-    Builder, ConfigError, ConfigProblem, LockError, ProblemKind, Redlock, SectionInfo, redis_lock,
+    Builder, ConfigError, ConfigProblem, LockError, Options, ProblemKind, Redlock, Renew,
+    SectionInfo, redis_lock,
 };
 // Each has annotated functions; what is not named is not linked.
 use redlock_edition_2018 as _;
@@ -223,26 +224,27 @@ async fn sections_are_listed_with_their_arguments() {
     let long = section("long");
     assert_eq!(long.key, "long:{id}");
     assert_eq!(long.via, None);
-    assert_eq!(long.expire(), Some(90 * SECOND));
-    assert_eq!((long.wait(), long.max_hold()), (Duration::ZERO, None));
-    assert!(!long.renews() && long.renewal_interval().is_none());
+    let options = Options {
+        expire: Some(90 * SECOND),
+        ..Options::default()
+    };
+    assert_eq!(long.options(), options);
     assert!(long.file.ends_with("sections.rs"));
     let source = include_str!("sections.rs")
         .lines()
         .nth(long.line as usize - 1);
     assert!(source.unwrap().contains("name = \"long\""), "{long}");
 
-    let renewal = section("default.renew");
-    assert_eq!(renewal.expire(), None);
-    assert!(renewal.renews());
-    assert_eq!(renewal.renewal_interval(), Some(6 * SECOND));
-    let hold = section("default.hold");
-    assert!(hold.renews() && hold.renewal_interval().is_none());
-    assert_eq!(hold.max_hold(), Some(8 * SECOND));
+    let renewal = section("default.renew").options();
+    assert_eq!(renewal.expire, None);
+    assert_eq!(renewal.renew, Renew::Every(6 * SECOND));
+    let hold = section("default.hold").options();
+    assert_eq!(hold.renew, Renew::Default);
+    assert_eq!(hold.max_hold, Some(8 * SECOND));
     assert_eq!(section("via").via, Some("&locks.0"));
     // The value of `Self::LEASE` is not known, but the literal is.
-    let of_self = section("self");
-    assert_eq!((of_self.expire(), of_self.wait()), (None, SECOND));
+    let of_self = section("self").options();
+    assert_eq!((of_self.expire, of_self.wait), (None, SECOND));
 
     // Those of other crates, of every edition.
     for edition in ["2018", "2021", "2024"] {

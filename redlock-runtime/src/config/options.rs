@@ -17,12 +17,12 @@ pub(crate) const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 /// Of the value beside a lock, in bytes. It goes to each node with each renewal.
 pub(crate) const LONGEST_VALUE: usize = 256;
 
-/// What one lock asks for, as the caller said it.
+/// What an annotated function asks for: see [`SectionInfo::options`](crate::SectionInfo::options).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The lease; `None` for that of the node set.
     pub expire: Option<Duration>,
-    /// How long to wait for the lock; zero is one attempt.
+    /// How long a call waits for the lock; zero is one attempt.
     pub wait: Duration,
     /// Whether and how often the lease is renewed.
     pub renew: Renew,
@@ -32,7 +32,7 @@ pub struct Options {
     pub at_least: Option<Duration>,
     /// Whether it shares the lock with others that do.
     pub shared: bool,
-    /// How many sections of the fleet can have it at a time; `None` for one.
+    /// How many sections of the fleet can have it at a time; `None` for one, or if the arguments decide it.
     pub permits: Option<u32>,
     /// Whether it joins the lease of a section around it on the same key.
     pub reentrant: bool,

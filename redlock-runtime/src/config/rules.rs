@@ -76,6 +76,7 @@ pub(crate) const fn permits_problem(count: u32) -> Option<OptionProblem> {
 
 impl Options {
     /// The first rule that is broken, for the compiler, which knows no settings, and for the builder.
+    #[doc(hidden)]
     pub const fn first_problem(&self) -> Option<OptionProblem> {
         self.first_problem_with(false, None, LONGEST_MAX_LEASE)
     }

@@ -1,15 +1,15 @@
 //! What is known of annotated functions before any of them is called.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
-use super::options::{Options, Renew};
+use super::options::Options;
 
 /// An annotated function, as its attribute describes it; see
 /// [`Redlock::sections`](crate::Redlock::sections).
 ///
 /// Of a duration that is a constant of a type, such as `expire = Self::LEASE`, or that is known at run
-/// time only, such as `expire = self.lease`, the value is not known here, and the methods answer as if
-/// the attribute did not name it.
+/// time only, such as `expire = self.lease`, the value is not known here, and the options are those of an
+/// attribute that does not name it.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionInfo {
@@ -29,64 +29,10 @@ pub struct SectionInfo {
 }
 
 impl SectionInfo {
-    /// Returns the lease; `None` if the node set decides it.
+    /// Returns what the attribute asks for.
     #[must_use]
-    pub const fn expire(&self) -> Option<Duration> {
-        self.options.expire
-    }
-
-    /// Returns how long a call waits for the lock; zero is one attempt.
-    #[must_use]
-    pub const fn wait(&self) -> Duration {
-        self.options.wait
-    }
-
-    /// Returns whether the section renews its lease.
-    #[must_use]
-    pub const fn renews(&self) -> bool {
-        !matches!(self.options.renew, Renew::Never)
-    }
-
-    /// Returns the time between renewals; `None` for a third of the lease, and if the section does not
-    /// [renew](Self::renews) it.
-    #[must_use]
-    pub const fn renewal_interval(&self) -> Option<Duration> {
-        match self.options.renew {
-            Renew::Every(interval) => Some(interval),
-            Renew::Never | Renew::Default => None,
-        }
-    }
-
-    /// Returns how long renewals may keep the lock; `None` for no limit.
-    #[must_use]
-    pub const fn max_hold(&self) -> Option<Duration> {
-        self.options.max_hold
-    }
-
-    /// Returns how long the lock is kept at least, counted from its acquisition; `None` if it is released when the body
-    /// ends.
-    #[must_use]
-    pub const fn at_least(&self) -> Option<Duration> {
-        self.options.at_least
-    }
-
-    /// Returns whether the lock is shared: several readers can hold it at a time.
-    #[must_use]
-    pub const fn is_shared(&self) -> bool {
-        self.options.shared
-    }
-
-    /// Returns whether callers of all processes get the lock in the order of their calls.
-    #[must_use]
-    pub const fn is_fair(&self) -> bool {
-        self.options.fair
-    }
-
-    /// Returns how many calls of the fleet can hold the lock at a time; `None` for one, and if the number comes from
-    /// the arguments.
-    #[must_use]
-    pub const fn permits(&self) -> Option<u32> {
-        self.options.permits
+    pub const fn options(&self) -> Options {
+        self.options
     }
 }
 
@@ -132,11 +78,6 @@ impl SectionInfo {
     pub const fn incomplete(mut self) -> Self {
         self.is_complete = false;
         self
-    }
-
-    #[must_use]
-    pub const fn options(&self) -> Options {
-        self.options
     }
 }
 
