@@ -231,9 +231,12 @@ pub(crate) fn problems_of_sections(settings: &Settings) -> Vec<ConfigProblem> {
 }
 
 /// The problems with the keys of one lock as they stand on the nodes, prefix included.
-pub(crate) fn problems_of_keys(keys: &[Arc<str>]) -> Vec<ConfigProblem> {
-    let mut problems: Vec<_> = keys.iter().filter_map(|key| reserved_key(key)).collect();
-    let count = keys.len();
+pub(crate) fn problems_of_keys<'a>(keys: impl Iterator<Item = &'a Arc<str>>) -> Vec<ConfigProblem> {
+    let (mut problems, mut count) = (Vec::new(), 0);
+    for key in keys {
+        problems.extend(reserved_key(key));
+        count += 1;
+    }
     if !(1..=MOST_KEYS).contains(&count) {
         let fact = format!("a lock has one to {MOST_KEYS} keys, and not {count}");
         problems.push(ConfigProblem::option("key", fact));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redlock_protocol::Mode;
+use redlock_protocol::{Member, Mode};
 
 /// What is locked, at least one.
 #[derive(Clone, Debug)]
@@ -22,48 +22,25 @@ pub(crate) enum Other {
 
 #[derive(Clone, Debug)]
 pub(crate) struct All {
-    keys: Vec<Arc<str>>,
-    /// Of each key.
-    kinds: Vec<Kind>,
+    members: Vec<Member>,
     /// What is wrong with a member, or with two of them.
     problem: Option<&'static str>,
-}
-
-/// Beside whom a section has a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
-    pub(crate) mode: Mode,
-    /// Zero if it is no permit.
-    pub(crate) permits: u32,
 }
 
 impl Keys {
     /// Each of them once. Of one key, too, the rules are those of several: how many there are may be known at
     /// run time only.
-    pub(crate) fn all(
-        members: impl IntoIterator<Item = (Arc<str>, Kind, Option<&'static str>)>,
-    ) -> Self {
-        let (mut keys, mut kinds, mut problem) = (Vec::new(), Vec::<Kind>::new(), None);
-        for (key, kind, of_member) in members {
+    pub(crate) fn all(listed: impl IntoIterator<Item = (Member, Option<&'static str>)>) -> Self {
+        let (mut members, mut problem) = (Vec::<Member>::new(), None);
+        for (member, of_member) in listed {
             problem = problem.or(of_member);
-            let is_same = |(other, its): (&Arc<str>, &Kind)| {
-                *other == key && its.is_permit() == kind.is_permit()
-            };
-            match keys.iter().zip(&kinds).position(is_same) {
-                Some(place) if kinds[place] == kind => {}
+            match members.iter().find(|known| are_one_lock(known, &member)) {
+                Some(known) if *known == member => {}
                 Some(_) => problem = Some("a key is in the list twice, in two ways"),
-                None => {
-                    keys.push(key);
-                    kinds.push(kind);
-                }
+                None => members.push(member),
             }
         }
-        let all = All {
-            keys,
-            kinds,
-            problem,
-        };
-        Self::Other(Other::All(all).into())
+        Self::Other(Other::All(All { members, problem }).into())
     }
 
     fn as_all(&self) -> Option<&All> {
@@ -81,43 +58,48 @@ impl Keys {
         self.as_all()?.problem
     }
 
-    /// Empty if they are not several.
-    pub(crate) fn members(&self) -> Vec<redlock_protocol::Member> {
-        let all = self.as_all();
-        let pairs = all
-            .into_iter()
-            .flat_map(|all| all.keys.iter().zip(&all.kinds));
-        let member = |(key, kind): (&Arc<str>, &Kind)| redlock_protocol::Member {
-            key: Arc::clone(key),
-            permits: kind.permits,
-            mode: kind.mode,
-        };
-        pairs.map(member).collect()
+    /// All or none of them, if they are several.
+    pub(crate) fn several(&self) -> Option<&[Member]> {
+        Some(&self.as_all()?.members)
     }
 
-    /// Each key, and in which way; all are shared if `is_shared` says so and they are not several.
-    fn kinds(&self, is_shared: bool) -> impl Iterator<Item = (&Arc<str>, Kind)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+        let (one, several): (_, &[Member]) = match self {
+            Self::One(key) => (Some(key), &[]),
+            Self::Other(other) => match &**other {
+                Other::All(all) => (None, &all.members),
+                Other::Permit(key, _) => (Some(key), &[]),
+            },
+        };
+        one.into_iter()
+            .chain(several.iter().map(|member| &member.key))
+    }
+
+    /// Each of them; all are shared if `is_shared` says so and they are not several.
+    fn members(&self, is_shared: bool) -> Vec<Member> {
         let mode = match is_shared {
             true => Mode::Shared,
             false => Mode::Exclusive,
         };
         let permits = self.permits().unwrap_or_default();
-        let all = self.as_all();
-        let keys = self.as_slice().iter().enumerate();
-        keys.map(move |(place, key)| {
-            let kind = all.map_or(Kind { mode, permits }, |all| all.kinds[place]);
-            (key, kind)
-        })
+        let member = |key: &Arc<str>| Member {
+            key: Arc::clone(key),
+            permits,
+            mode,
+        };
+        match self.several() {
+            Some(members) => members.to_vec(),
+            None => self.iter().map(member).collect(),
+        }
     }
 
     /// It is to have one of them alone that the others share. If they are not several, `is_shared` says of each whether
     /// it shares its key.
     pub(crate) fn upgrade(&self, others: &Self, is_shared: (bool, bool)) -> bool {
-        self.kinds(is_shared.0).any(|(key, kind)| {
-            let is_it = |(other, its): (&Arc<str>, Kind)| {
-                other == key && its.mode == Mode::Shared && !kind.is_permit()
-            };
-            kind.mode == Mode::Exclusive && others.kinds(is_shared.1).any(is_it)
+        let others = others.members(is_shared.1);
+        self.members(is_shared.0).iter().any(|own| {
+            let is_shared = |other: &Member| own.key == other.key && other.mode == Mode::Shared;
+            own.mode == Mode::Exclusive && own.permits == 0 && others.iter().any(is_shared)
         })
     }
 
@@ -125,48 +107,38 @@ impl Keys {
         if prefix.is_empty() {
             return;
         }
-        let prefixed = |key: &Arc<str>| Arc::from(format!("{prefix}{key}"));
+        let put_before = |key: &mut Arc<str>| *key = format!("{prefix}{key}").into();
         match self {
-            Self::One(key) => *key = prefixed(key),
+            Self::One(key) => put_before(key),
             Self::Other(other) => match Arc::make_mut(other) {
-                Other::All(all) => all.keys = all.keys.iter().map(prefixed).collect(),
-                Other::Permit(key, _) => *key = prefixed(key),
+                Other::All(all) => {
+                    let members = all.members.iter_mut();
+                    members.for_each(|member| put_before(&mut member.key));
+                }
+                Other::Permit(key, _) => put_before(key),
             },
         }
     }
 
     /// What errors name.
     pub(crate) fn text(&self) -> Arc<str> {
-        match self.as_slice() {
-            [only] => Arc::clone(only),
-            keys => keys.join(", ").into(),
+        let mut keys = self.iter();
+        match (keys.next(), keys.next()) {
+            (Some(only), None) => Arc::clone(only),
+            _ => {
+                let keys: Vec<&str> = self.iter().map(|key| &**key).collect();
+                keys.join(", ").into()
+            }
         }
-    }
-
-    pub(crate) fn as_slice(&self) -> &[Arc<str>] {
-        match self {
-            Self::One(key) => std::slice::from_ref(key),
-            Self::Other(other) => match &**other {
-                Other::All(all) => &all.keys,
-                Other::Permit(key, _) => std::slice::from_ref(key),
-            },
-        }
-    }
-
-    /// All or none of them.
-    pub(crate) fn are_several(&self) -> bool {
-        self.as_all().is_some()
     }
 
     /// Who has the others needs none of these: no key is beside them. One of many permits is none of
     /// fewer.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
-        let mut keys = self.kinds(false);
-        keys.all(|(key, kind)| {
-            let is_it = |(other, its): (&Arc<str>, Kind)| {
-                other == key && kind.is_permit() == its.is_permit() && kind.permits >= its.permits
-            };
-            others.kinds(false).any(is_it)
+        let others = others.members(false);
+        self.members(false).iter().all(|own| {
+            let is_it = |other: &Member| are_one_lock(own, other) && own.permits >= other.permits;
+            others.iter().any(is_it)
         })
     }
 
@@ -180,24 +152,15 @@ impl Keys {
         }
     }
 
-    /// One of them is among these. The permits of a key are another lock than the key.
+    /// One of them is among these.
     pub(crate) fn meet(&self, others: &Self) -> bool {
-        self.kinds(false).any(|(key, kind)| {
-            let is_it = |(other, its): (&Arc<str>, Kind)| {
-                other == key && kind.is_permit() == its.is_permit()
-            };
-            others.kinds(false).any(is_it)
-        })
+        let others = others.members(false);
+        let is_there = |own: &Member| others.iter().any(|other| are_one_lock(own, other));
+        self.members(false).iter().any(is_there)
     }
 }
 
-impl Kind {
-    pub(crate) const EXCLUSIVE: Self = Self {
-        mode: Mode::Exclusive,
-        permits: 0,
-    };
-
-    const fn is_permit(self) -> bool {
-        self.permits > 0
-    }
+/// The permits of a key are another lock than the key.
+fn are_one_lock(one: &Member, other: &Member) -> bool {
+    one.key == other.key && (one.permits > 0) == (other.permits > 0)
 }

@@ -6,11 +6,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use redlock_protocol::Mode;
+
 use crate::{
     config::{Options, Renew},
     error::LockError,
     guard::Guard,
-    keys::{Keys, Kind},
+    keys::Keys,
     leader::Observation,
     lease::Lease,
     node_set::Shared,
@@ -578,8 +580,7 @@ impl Lock {
 /// Another holder of the shared key, or of another permit, can have the same token at the same time.
 #[derive(Clone, Debug)]
 pub struct Member {
-    key: Arc<str>,
-    kind: Kind,
+    member: redlock_protocol::Member,
     problem: Option<&'static str>,
     /// `None` for a key.
     of: Option<Arc<Shared>>,
@@ -591,7 +592,7 @@ impl Member {
             let is_foreign = |of: &Arc<Shared>| !Arc::ptr_eq(of, node_set);
             let foreign = member.of.as_ref().is_some_and(is_foreign);
             let problem = foreign.then_some("`lock_all` has a lock of another node set");
-            (member.key, member.kind, problem.or(member.problem))
+            (member.member, problem.or(member.problem))
         }))
     }
 }
@@ -599,8 +600,11 @@ impl Member {
 impl<K: AsRef<str>> From<K> for Member {
     fn from(key: K) -> Self {
         Self {
-            key: key.as_ref().into(),
-            kind: Kind::EXCLUSIVE,
+            member: redlock_protocol::Member {
+                key: key.as_ref().into(),
+                permits: 0,
+                mode: Mode::Exclusive,
+            },
             problem: None,
             of: None,
         }
@@ -625,14 +629,14 @@ impl From<&Lock> for Member {
         };
         let has_other = lock.options != of_a_member || lock.name.is_some() || lock.value.is_some();
         let problem = lock.options.first_problem().map(|problem| problem.fact());
-        let other = (has_other || lock.keys.are_several()).then_some(
+        let other = (has_other || lock.keys.several().is_some()).then_some(
             "a member of `lock_all` has no option but `shared` or `permits`; set the others on what `lock_all` returns",
         );
         Self {
-            key: lock.keys.text(),
-            kind: Kind {
-                mode: lock.options.mode(),
+            member: redlock_protocol::Member {
+                key: lock.keys.text(),
                 permits: permits.unwrap_or_default(),
+                mode: lock.options.mode(),
             },
             problem: problem.or(other),
             of: Some(Arc::clone(&lock.shared)),

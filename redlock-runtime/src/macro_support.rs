@@ -4,16 +4,10 @@
 use std::{fmt, marker::PhantomData, pin::Pin};
 
 pub use inventory;
-use redlock_protocol::Mode;
+use redlock_protocol::{Member, Mode};
 pub use std;
 
-use crate::{
-    config::permits_problem,
-    election,
-    keys::{Keys, Kind},
-    lease::Lease,
-    section,
-};
+use crate::{config::permits_problem, election, keys::Keys, lease::Lease, section};
 pub use crate::{
     config::{Options, Registered, Renew, SectionInfo},
     error::{FromLockError, LockError},
@@ -93,29 +87,34 @@ impl<T> fmt::Debug for Returns<T> {
 /// One of several keys.
 #[derive(Debug)]
 pub struct ListedKey {
-    key: Key,
-    kind: Kind,
+    member: Member,
+    empty: Option<&'static str>,
     problem: Option<&'static str>,
 }
 
 impl ListedKey {
     pub fn exclusive(key: impl Into<Key>) -> Self {
+        let Key { text, empty } = key.into();
         Self {
-            key: key.into(),
-            kind: Kind::EXCLUSIVE,
+            member: Member {
+                key: text.into(),
+                permits: 0,
+                mode: Mode::Exclusive,
+            },
+            empty,
             problem: None,
         }
     }
 
     pub fn shared(key: impl Into<Key>) -> Self {
         let mut listed = Self::exclusive(key);
-        listed.kind.mode = Mode::Shared;
+        listed.member.mode = Mode::Shared;
         listed
     }
 
     pub fn permits(key: impl Into<Key>, count: u32) -> Self {
         let mut listed = Self::exclusive(key);
-        listed.kind.permits = count;
+        listed.member.permits = count;
         listed.problem = permits_problem(count).map(|problem| problem.fact());
         listed
     }
@@ -147,8 +146,8 @@ impl Section {
     ) -> Self {
         let mut empty = None;
         let keys = Keys::all(keys.into_iter().map(|listed| {
-            empty = empty.or(listed.key.empty);
-            (listed.key.text.into(), listed.kind, listed.problem)
+            empty = empty.or(listed.empty);
+            (listed.member, listed.problem)
         }));
         Self::with(redlock, (keys, empty), options, info)
     }

@@ -67,14 +67,14 @@ impl Section {
     ) -> Self {
         let mut keys = keys;
         let shared = shared.and_then(|shared| {
-            if keys.as_slice().iter().any(|key| key.is_empty()) {
+            if keys.iter().any(|key| key.is_empty()) {
                 return Err(LockError::EmptyKey { placeholder: None });
             }
             keys.put_before(&shared.settings.key_prefix);
             if let (Keys::One(key), Some(permits)) = (&keys, options.permits) {
                 keys = Keys::Other(Other::Permit(Arc::clone(key), permits).into());
             }
-            let mut problems = config::problems_of_keys(keys.as_slice());
+            let mut problems = config::problems_of_keys(keys.iter());
             problems.extend(
                 keys.problem()
                     .map(|fact| ConfigProblem::option("key", fact)),
@@ -131,7 +131,7 @@ impl Section {
         let keys = &self.lease.asked()?.own.keys;
         let other = match keys.permits() {
             Some(_) => "`permits`",
-            None if keys.are_several() => "several keys",
+            None if keys.several().is_some() => "several keys",
             None if self.is_kept => "`at_least`",
             None => return Ok(()),
         };
@@ -178,7 +178,7 @@ impl Section {
         };
         let params = wanted
             .options
-            .params(&shared.settings, own.keys.are_several());
+            .params(&shared.settings, own.keys.several().is_some());
         let params = params.map_err(named(wanted.info))?;
         if let Some(value) = &wanted.value {
             wanted.options.check_value(value)?;

@@ -54,9 +54,9 @@ pub fn check(
     value: Option<&str>,
 ) -> Result<(), ConfigError> {
     let settings = builder.clone().into_settings();
-    let key = format!("{}{key}", settings.key_prefix).into();
+    let key: Arc<str> = format!("{}{key}", settings.key_prefix).into();
     let mut problems = settings.problems();
-    problems.extend(config::problems_of_keys(&[key]));
+    problems.extend(config::problems_of_keys([&key].into_iter()));
     ConfigError::unless_empty(problems)?;
     options.params(&settings, false)?;
     value.map_or(Ok(()), |value| options.check_value(value))

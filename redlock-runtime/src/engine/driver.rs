@@ -213,21 +213,20 @@ impl Driver {
                 let (section, keys) = (caller.status.section, caller.status.keys.clone());
                 // Before the event: the protocol may answer at once.
                 self.callers.insert(section, caller);
-                let members = keys.members();
-                let event = match (&members[..], keys.as_slice()) {
-                    ([], [key]) => Event::Ask {
+                let event = match keys.several() {
+                    None => Event::Ask {
                         section,
-                        key: Arc::clone(key),
+                        key: keys.text(),
                         params,
                     },
-                    ([only], _) => Event::Ask {
+                    Some([only]) => Event::Ask {
                         section,
-                        key: Arc::clone(&only.key),
+                        key: keys.text(),
                         params: params.of_member(only),
                     },
-                    _ => Event::AskAll {
+                    Some(members) => Event::AskAll {
                         section,
-                        members,
+                        members: members.to_vec(),
                         params,
                     },
                 };
@@ -460,7 +459,7 @@ impl Driver {
             return;
         };
         let slots = guard.keys.permits().unwrap_or_default();
-        let keys = guard.keys.as_slice().iter();
+        let keys = guard.keys.iter();
         let others = keys.flat_map(|key| self.protocol.sections_of(key, slots));
         if let Some(other) = others
             .filter_map(status)
