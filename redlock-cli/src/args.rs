@@ -242,8 +242,13 @@ impl ServerArgs {
         if let Some(authorities) = &self.tls_ca {
             tls = tls.cacert_file(authorities);
         }
-        // One file may hold both.
-        tls.cert_or_key_file(self.tls_cert.as_ref(), self.tls_key.as_ref())
+        if let Some(cert) = &self.tls_cert {
+            tls = tls.cert_file(cert);
+        }
+        if let Some(key) = &self.tls_key {
+            tls = tls.key_file(key);
+        }
+        tls
     }
 }
 

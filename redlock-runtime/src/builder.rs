@@ -394,16 +394,13 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Self::build); one problem for each annotated function that cannot work;
-    /// [`AlreadyInstalled`](ProblemKind::AlreadyInstalled) or [`OtherNodes`](ProblemKind::OtherNodes) if a node set is
-    /// installed; [`NoQuorum`](ProblemKind::NoQuorum) if no majority can vote and waiting does not help.
+    /// [`AlreadyInstalled`](ProblemKind::AlreadyInstalled) if a node set is installed;
+    /// [`NoQuorum`](ProblemKind::NoQuorum) if no majority can vote and waiting does not help.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn install(self) -> Result<Installed, ConfigError> {
-        install::refuse_second(|| {
-            let (nodes, _) = self.nodes_and_problems();
-            nodes.into_iter().map(|node| node.address).collect()
-        })?;
+        install::refuse_second()?;
         let needs_quorum = self.needs_quorum;
         let of_sections = config::problems_of_sections(&self.settings);
         let redlock = self.build_unless(of_sections).await?;

@@ -1,14 +1,13 @@
 //! The one node set that annotated functions use without naming it.
 
 use std::{
-    collections::BTreeSet,
     ops::Deref,
     sync::{Arc, PoisonError, RwLock, mpsc},
     time::Duration,
 };
 
 use crate::{
-    config::{ConfigError, ConfigProblem, ProblemKind},
+    config::{ConfigError, ConfigProblem},
     redlock::Redlock,
 };
 
@@ -31,33 +30,12 @@ pub struct Installed {
     redlock: Redlock,
 }
 
-/// Early, before anything is waited for. `addresses`: the nodes of the one being installed.
-pub(crate) fn refuse_second(
-    addresses: impl FnOnce() -> BTreeSet<Arc<str>>,
-) -> Result<(), ConfigError> {
-    let Some(installed) = global() else {
-        return Ok(());
-    };
-    let installed: BTreeSet<_> = installed.shared.addresses.iter().cloned().collect();
-    let given = addresses();
-    // A list with mistakes has them whether anything is installed or not.
-    if given.is_empty() || given == installed {
-        return Err(ConfigError::of(ConfigProblem::already_installed()));
+/// Early, before anything is waited for.
+pub(crate) fn refuse_second() -> Result<(), ConfigError> {
+    match global() {
+        Some(_) => Err(ConfigError::of(ConfigProblem::already_installed())),
+        None => Ok(()),
     }
-    let list = |set: BTreeSet<Arc<str>>| set.into_iter().collect::<Vec<_>>().join(", ");
-    let fact = format!(
-        "a node set with the nodes {} is installed already, and its nodes cannot be changed to {} \
-         while the process runs: two processes whose lists differ can hold one lock",
-        list(installed),
-        list(given)
-    );
-    Err(ConfigError::of(ConfigProblem::new(
-        ProblemKind::OtherNodes,
-        "nodes",
-        fact,
-        "replace one server at a time, as `redlock_runtime::guide::operating` describes, and start each \
-         process again with the new list",
-    )))
 }
 
 pub(crate) fn install(redlock: Redlock) -> Result<Installed, ConfigError> {

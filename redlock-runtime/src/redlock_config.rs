@@ -1,11 +1,11 @@
 //! A node set as it stands in a configuration file or in the environment: by serde to a [`Builder`],
 //! which has the rules.
 
-use std::{collections::BTreeSet, env, ffi::OsString, fmt, mem, time::Duration};
+use std::{collections::BTreeMap, env, ffi::OsString, fmt, time::Duration};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{Error, IgnoredAny, MapAccess, Visitor},
+    de::{Error, IgnoredAny},
 };
 
 #[cfg(feature = "tls")]
@@ -77,10 +77,6 @@ pub struct RedlockConfig {
     password: Option<String>,
     #[cfg(feature = "tls")]
     tls: Tls,
-    #[cfg(feature = "tls")]
-    cert: Option<String>,
-    #[cfg(feature = "tls")]
-    key: Option<String>,
 }
 
 impl RedlockConfig {
@@ -115,7 +111,7 @@ impl RedlockConfig {
             let Some(name) = name.strip_prefix(PREFIX) else {
                 continue;
             };
-            let distance = |field: &&&str| distance(&field.to_uppercase(), name);
+            let distance = |field: &&&str| strsim::levenshtein(&field.to_uppercase(), name);
             let bad = |reason: String| {
                 let name = format!("{PREFIX}{name}");
                 ConfigError::of(ConfigProblem::new(
@@ -156,7 +152,7 @@ impl RedlockConfig {
             });
         }
         #[cfg(feature = "tls")]
-        let builder = builder.tls(self.tls.cert_or_key_file(self.cert, self.key));
+        let builder = builder.tls(self.tls);
         builder
     }
 }
@@ -177,20 +173,6 @@ impl fmt::Debug for RedlockConfig {
 
 /// Of the variables in the environment.
 const PREFIX: &str = "REDLOCK_";
-
-/// How many characters are to be left out, put in or replaced.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.bytes().enumerate() {
-        let mut before = mem::replace(&mut row[0], i + 1);
-        for (j, b) in other.bytes().enumerate() {
-            let replaced = before + usize::from(a != b);
-            before = row[j + 1];
-            row[j + 1] = replaced.min(before + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
-}
 
 /// The fields, as an error lists them.
 const FIELDS: &[&str] = &[
@@ -224,32 +206,13 @@ const FIELDS: &[&str] = &[
 
 impl<'de> Deserialize<'de> for RedlockConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_struct("RedlockConfig", FIELDS, Fields)
-    }
-}
-
-struct Fields;
-
-impl<'de> Visitor<'de> for Fields {
-    type Value = RedlockConfig;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the fields of a lock configuration")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RedlockConfig, A::Error> {
-        let mut config = RedlockConfig::new();
-        let mut seen = BTreeSet::new();
-        while let Some(name) = map.next_key::<String>()? {
+        let mut config = Self::new();
+        for (name, value) in BTreeMap::<String, Value>::deserialize(deserializer)? {
             let Some(field) = FIELDS.iter().find(|field| **field == name) else {
-                return Err(A::Error::unknown_field(&name, FIELDS));
+                return Err(D::Error::unknown_field(&name, FIELDS));
             };
-            if !seen.insert(field) {
-                return Err(A::Error::duplicate_field(field));
-            }
-            let value = map.next_value()?;
             config = config.with(field, value).map_err(|expected| {
-                A::Error::custom(format_args!("`{field}` must be {expected}"))
+                D::Error::custom(format_args!("`{field}` must be {expected}"))
             })?;
         }
         Ok(config)
@@ -264,10 +227,6 @@ impl RedlockConfig {
             password: None,
             #[cfg(feature = "tls")]
             tls: Tls::new(),
-            #[cfg(feature = "tls")]
-            cert: None,
-            #[cfg(feature = "tls")]
-            key: None,
         }
     }
 
@@ -296,9 +255,9 @@ impl RedlockConfig {
                     #[cfg(feature = "tls")]
                     "tls_cacert" => self.tls = self.tls.cacert_file(value.text()?),
                     #[cfg(feature = "tls")]
-                    "tls_cert" => self.cert = Some(value.text()?),
+                    "tls_cert" => self.tls = self.tls.cert_file(value.text()?),
                     #[cfg(feature = "tls")]
-                    "tls_key" => self.key = Some(value.text()?),
+                    "tls_key" => self.tls = self.tls.key_file(value.text()?),
                     #[cfg(feature = "tls")]
                     "tls_sni" => self.tls = self.tls.sni(value.text()?),
                     #[cfg(feature = "tls")]

@@ -77,12 +77,9 @@ pub enum ProblemKind {
     /// async runtime, or with a node set that works on a [runtime](crate::Builder::runtime) of one thread.
     /// Await the lock there, or call the blocking code by `spawn_blocking`.
     BlocksRuntime,
-    /// A node set is installed already.
+    /// A node set is installed already. The nodes of a process that runs are not changed:
+    /// [`guide::operating`](crate::guide::operating#replacing-a-server) describes how a server is replaced.
     AlreadyInstalled,
-    /// A node set is installed already, and has other nodes. The nodes of a process that runs are not
-    /// changed: [`guide::operating`](crate::guide::operating#replacing-a-server) describes how a server
-    /// is replaced.
-    OtherNodes,
     /// The clock of this tokio runtime is paused, and the engine would count leases in real time: a
     /// test would see its own time pass and no lease end.
     PausedClock,

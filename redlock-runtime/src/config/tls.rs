@@ -85,19 +85,28 @@ impl Tls {
         self
     }
 
-    /// Presents a client's certificate from a file, if one is named. It may hold both the certificate and its key.
+    /// Presents the client's certificate from a file, which may also hold its key.
     #[doc(hidden)]
     #[must_use]
-    pub fn cert_or_key_file<P: Into<PathBuf> + Clone>(
-        self,
-        cert: Option<P>,
-        key: Option<P>,
-    ) -> Self {
-        let both = cert.clone().or_else(|| key.clone());
-        match both.zip(key.or(cert)) {
-            Some((cert, key)) => self.cert_files(cert, key),
-            None => self,
-        }
+    pub fn cert_file(mut self, path: impl Into<PathBuf>) -> Self {
+        let cert = Pem::File(path.into());
+        let key = self
+            .certificate
+            .map_or_else(|| cert.clone(), |(_, key)| key);
+        self.certificate = Some((cert, key));
+        self
+    }
+
+    /// Uses the private key in a file, which may also hold the certificate.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn key_file(mut self, path: impl Into<PathBuf>) -> Self {
+        let key = Pem::File(path.into());
+        let cert = self
+            .certificate
+            .map_or_else(|| key.clone(), |(cert, _)| cert);
+        self.certificate = Some((cert, key));
+        self
     }
 
     /// Presents the client's certificate and uses its private key, from PEM texts; see

@@ -11,20 +11,18 @@ use crate::node::{Endpoint, TlsClient, TlsConfig, server_name};
 /// What a URL says.
 fn tls_of(url: &Url) -> Result<Tls, String> {
     let mut tls = Tls::new();
-    let [mut cert, mut key] = [None, None];
     for (name, value) in url.query_pairs() {
         if TLS_PARAMETERS.contains(&&*name) && value.is_empty() {
             return Err(format!("the parameter `{name}` is empty"));
         }
         match &*name {
             "cacert" => tls = tls.cacert_file(&*value),
-            "cert" => cert = Some(value.into_owned()),
-            "key" => key = Some(value.into_owned()),
+            "cert" => tls = tls.cert_file(&*value),
+            "key" => tls = tls.key_file(&*value),
             "sni" => tls = tls.sni(value),
             _ => {}
         }
     }
-    let tls = tls.cert_or_key_file(cert, key);
     Ok(tls.insecure(url.fragment() == Some("insecure")))
 }
 
