@@ -238,17 +238,9 @@ impl ServerArgs {
 
     #[cfg(feature = "tls")]
     fn tls(&self) -> Tls {
-        let mut tls = Tls::new();
-        if let Some(authorities) = &self.tls_ca {
-            tls = tls.cacert_file(authorities);
-        }
-        if let Some(cert) = &self.tls_cert {
-            tls = tls.cert_file(cert);
-        }
-        if let Some(key) = &self.tls_key {
-            tls = tls.key_file(key);
-        }
-        tls
+        let tls = self.tls_ca.iter().fold(Tls::new(), Tls::cacert_file);
+        let tls = self.tls_cert.iter().fold(tls, Tls::cert_file);
+        self.tls_key.iter().fold(tls, Tls::key_file)
     }
 }
 

@@ -11,17 +11,6 @@ pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// A text; nothing if it is none.
-pub(crate) fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
-        Value::Okay => Some("OK".to_owned()),
-        Value::Int(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
 /// What a server says that does not carry out a command.
 pub(crate) const fn error(value: &Value) -> Option<&ServerError> {
     match value {
@@ -40,17 +29,12 @@ pub(crate) fn is_about_rights(error: &ServerError) -> bool {
 
 /// Names and values, as of HGETALL and CONFIG GET.
 pub(crate) fn map(value: &Value) -> BTreeMap<String, String> {
-    let Value::Map(pairs) = value else {
-        return BTreeMap::new();
-    };
-    let pairs = pairs.iter();
-    let pairs = pairs.filter_map(|(name, value)| Some((text(name)?, text(value)?)));
-    pairs.collect()
+    from_redis_value(value.clone()).unwrap_or_default()
 }
 
 /// The fields of INFO.
 pub(crate) fn info(value: &Value) -> BTreeMap<String, String> {
-    let text = text(value).unwrap_or_default();
+    let text: String = from_redis_value(value.clone()).unwrap_or_default();
     let fields = text.lines().filter_map(|line| line.split_once(':'));
     fields
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
