@@ -1,9 +1,6 @@
 //! What a node cannot do, although it may vote.
 
-use std::{
-    fmt,
-    sync::atomic::{AtomicU8, Ordering},
-};
+use std::fmt;
 
 /// What a server's user may not do, or the server cannot, and what is lost with it. The node votes all the
 /// same. [`guide::servers`](crate::guide::servers#what-is-lost-without-a-command) has the rights.
@@ -32,26 +29,6 @@ pub enum Limitation {
     /// `CLIENT TRACKING` is refused. A holder learns of a loss at its next renewal or extension,
     /// or without either not before its deadline, and waiting processes have to ask again and again.
     NoNotices,
-}
-
-/// What a server was found to refuse when it was connected to last, one bit for each.
-#[derive(Debug, Default)]
-pub(crate) struct Lacking(AtomicU8);
-
-impl Lacking {
-    pub(crate) fn set(&self, lacks: impl IntoIterator<Item = (Limitation, bool)>) {
-        let lacks = lacks.into_iter().filter(|&(_, lacks)| lacks);
-        let bits = lacks.fold(0, |bits, (lack, _)| bits | 1 << lack as u8);
-        self.0.store(bits, Ordering::Relaxed);
-    }
-
-    pub(crate) fn limitations(&self) -> Vec<Limitation> {
-        use Limitation::{DurabilityUnknown, NoNotices, RestartsUnseen};
-        let bits = self.0.load(Ordering::Relaxed);
-        let mut all = vec![RestartsUnseen, DurabilityUnknown, NoNotices];
-        all.retain(|&lack| bits & 1 << lack as u8 != 0);
-        all
-    }
 }
 
 /// Written without a subject: "does not allow `INFO`, so ...".

@@ -1,5 +1,5 @@
 use std::{
-    fmt, mem,
+    mem,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -48,7 +48,7 @@ use crate::lock::Lock;
 /// # Cancellation
 /// The future of the service is cancel-safe as far as the inner one is: that is dropped first, then the
 /// lock is released.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct LockLayer<F> {
     select: F,
 }
@@ -75,7 +75,7 @@ impl<S, F: Clone> Layer<S> for LockLayer<F> {
 }
 
 /// What [`LockLayer`] makes of a service.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct LockService<S, F> {
     inner: S,
     select: F,
@@ -111,19 +111,5 @@ where
                 Err(error) => Ok(response(error, R::default())),
             }
         })
-    }
-}
-
-impl<F> fmt::Debug for LockLayer<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockLayer").finish_non_exhaustive()
-    }
-}
-
-impl<S: fmt::Debug, F> fmt::Debug for LockService<S, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockService")
-            .field("inner", &self.inner)
-            .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustls::ClientConfig;
 use url::Url;
 
 use super::{problem::ConfigProblem, server_url::TLS_PARAMETERS, tls::Tls};
@@ -30,7 +29,7 @@ fn tls_of(url: &Url) -> Result<Tls, String> {
 pub(super) struct Clients<'a> {
     of_all: &'a Tls,
     /// `None` after a mistake.
-    known: Vec<(Tls, Option<Arc<Renewed>>)>,
+    known: Vec<(Tls, Option<TlsConfig>)>,
     problems: Vec<ConfigProblem>,
 }
 
@@ -67,18 +66,13 @@ impl<'a> Clients<'a> {
         }))
     }
 
-    fn config(&mut self, tls: Tls) -> Option<Arc<Renewed>> {
+    fn config(&mut self, tls: Tls) -> Option<TlsConfig> {
         let mut known = self.known.iter();
         if let Some((_, config)) = known.find(|(known, _)| known.has_config_of(&tls)) {
             return config.clone();
         }
-        let config = match Renewed::new(tls.clone()) {
-            Ok(config) => Some(Arc::new(config)),
-            Err(problem) => {
-                self.problems.push(problem);
-                None
-            }
-        };
+        let config = renewed(tls.clone());
+        let config = config.map_err(|problem| self.problems.push(problem)).ok();
         self.known.push((tls, config.clone()));
         config
     }
@@ -89,35 +83,22 @@ impl<'a> Clients<'a> {
 }
 
 /// What rustls needs, made again when one of the files that it comes from has changed.
-struct Renewed {
-    tls: Tls,
-    /// What was made last, and what stood in the files before they were read for it. So what changes
-    /// meanwhile is a change.
-    last: Mutex<(Arc<ClientConfig>, Vec<Vec<u8>>)>,
-}
-
-impl Renewed {
-    fn new(tls: Tls) -> Result<Self, ConfigProblem> {
-        let from = tls.read_files()?;
-        let config = Arc::new(tls.client_config()?);
-        let last = Mutex::new((config, from));
-        Ok(Self { tls, last })
-    }
-}
-
-impl TlsConfig for Renewed {
-    /// Files that cannot be used are an error, although those before them could: nobody would notice that
-    /// the next start of the process fails.
-    fn current(&self) -> Result<Arc<ClientConfig>, Arc<str>> {
+///
+/// Files that cannot be used are an error, although those before them could: nobody would notice that the next start
+/// of the process fails.
+fn renewed(tls: Tls) -> Result<TlsConfig, ConfigProblem> {
+    // Before the files are read for the first time, so that what changes meanwhile is a change.
+    let from = tls.read_files()?;
+    let last = Mutex::new((Arc::new(tls.client_config()?), from));
+    Ok(Arc::new(move || {
         let text = |problem: ConfigProblem| Arc::from(problem.to_string());
-        let from = self.tls.read_files().map_err(text)?;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = tls.read_files().map_err(text)?;
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1 != from {
-            let config = self.tls.client_config().map_err(text)?;
-            *last = (Arc::new(config), from);
+            *last = (Arc::new(tls.client_config().map_err(text)?), from);
         }
         Ok(Arc::clone(&last.0))
-    }
+    }))
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! One connection to a Redis server, with the scripts loaded.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use redis::{InfoDict, PushKind, Value};
 use redlock_protocol::{Facts, Why, WhyKind};
@@ -15,7 +19,7 @@ use super::{
     wire::Wire,
 };
 use crate::{
-    limitation::{Lacking, Limitation},
+    limitation::Limitation,
     script::{self, Word, words},
 };
 
@@ -32,7 +36,7 @@ impl Connection {
     /// the protocol gives it up by dropping it.
     pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Why> {
         let (mut wire, master) = enter(endpoint).await?;
-        let facts = prepare(&mut wire, &endpoint.lacking).await?;
+        let facts = prepare(&mut wire, endpoint).await?;
         let (Some(discovery), Some(master)) = (&endpoint.discovery, master) else {
             let term = "".into();
             return Ok(Self { wire, facts, term });
@@ -104,7 +108,7 @@ pub(super) fn unasked(reply: &Value) -> Why {
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that
 /// refuses still serves: a script goes out with its text when it is missing, and what it does
 /// not tell is not known.
-async fn prepare(wire: &mut Wire, lacking: &Lacking) -> Result<Facts, Why> {
+async fn prepare(wire: &mut Wire, endpoint: &Endpoint) -> Result<Facts, Why> {
     let mut commands = vec![
         words(["INFO", "server"]),
         words(["INFO", "memory"]),
@@ -121,11 +125,17 @@ async fn prepare(wire: &mut Wire, lacking: &Lacking) -> Result<Facts, Why> {
     let keeps_all = keeps_all(answers.next());
     let tells_changes = matches!(answers.next(), Some(Value::Okay));
     let process = run_id(&server);
-    lacking.set([
+    let lacks = [
         (Limitation::RestartsUnseen, process.is_none()),
         (Limitation::DurabilityUnknown, keeps_all.is_none()),
         (Limitation::NoNotices, !tells_changes),
-    ]);
+    ];
+    let lacks = lacks.into_iter().filter(|(_, is_lacking)| *is_lacking);
+    let lacks = lacks.map(|(limitation, _)| limitation).collect();
+    *endpoint
+        .lacking
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner) = lacks;
     Ok(Facts {
         server: process,
         uptime: server.get("uptime_in_seconds").map(Duration::from_secs),

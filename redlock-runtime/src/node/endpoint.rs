@@ -1,6 +1,6 @@
 //! Where a server is, and how to get in.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use redis::{ConnectionAddr, ConnectionInfo};
 
@@ -11,7 +11,7 @@ use super::{
     login::{Credentials, Login},
 };
 
-use crate::limitation::Lacking;
+use crate::limitation::Limitation;
 
 /// Everything that a connection to one server needs. Checked before the engine starts.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Endpoint {
     pub(crate) database: i64,
     pub(crate) login: Login,
     /// What the server refuses, for those who look after it.
-    pub(crate) lacking: Arc<Lacking>,
+    pub(crate) lacking: Arc<Mutex<Vec<Limitation>>>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsClient>,
 }

@@ -2,7 +2,6 @@
 //! callers, and a node set need not be at work.
 
 use std::{
-    sync::Arc,
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -12,7 +11,7 @@ use redis::Value;
 use redlock_protocol::Why;
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{connection, endpoint::Endpoint, reason::reason};
+use super::{connection, endpoint::Endpoint};
 use crate::script::{Command, Word, words};
 
 /// How often a clock is read. The reading with the shortest way counts.
@@ -87,26 +86,20 @@ async fn of_all<I: Send + 'static, T: Send + 'static>(
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let asked = runtime.map(|runtime| {
-            let in_time = async |one: &I| match timeout(limit, ask(one)).await {
-                Ok(answer) => answer,
-                Err(_) => Err(format!("no reply within {limit:.1?}").into()),
-            };
-            runtime.block_on(join_all(all.iter().map(in_time)))
-        });
-        let _ = answer.send(asked);
+        let Ok(runtime) = runtime else {
+            return;
+        };
+        let in_time = async |one: &I| match timeout(limit, ask(one)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(format!("no reply within {limit:.1?}").into()),
+        };
+        let _ = answer.send(runtime.block_on(join_all(all.iter().map(in_time))));
     };
     let thread = thread::Builder::new().name("redlock-inquiry".to_owned());
-    let failure = match thread.spawn(ask_all) {
-        Ok(_) => match answered.await {
-            Ok(Ok(answers)) => return answers,
-            Ok(Err(error)) => reason(&error),
-            // A provider of credentials has panicked.
-            Err(_) => "the question was not asked".into(),
-        },
-        Err(error) => reason(&error),
-    };
-    (0..count)
-        .map(|_| Err(Arc::clone(&failure).into()))
-        .collect()
+    // Or a provider of credentials has panicked.
+    let cannot_run = || (0..count).map(|_| Err("the question was not asked".into()));
+    match thread.spawn(ask_all) {
+        Ok(_) => answered.await.unwrap_or_else(|_| cannot_run().collect()),
+        Err(_) => cannot_run().collect(),
+    }
 }

@@ -31,7 +31,7 @@ mod wire;
 
 use std::{
     mem,
-    sync::Arc,
+    sync::{Arc, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -132,7 +132,10 @@ impl Target {
     /// What the server refuses, if it is one.
     pub(crate) fn limitations(&self) -> Vec<Limitation> {
         match self {
-            Self::Redis(endpoint) => endpoint.lacking.limitations(),
+            Self::Redis(endpoint) => {
+                let lacking = endpoint.lacking.lock();
+                lacking.unwrap_or_else(PoisonError::into_inner).clone()
+            }
             _ => Vec::new(),
         }
     }

@@ -12,7 +12,7 @@ use super::reason::of_io;
 /// How TLS is spoken with a server.
 #[derive(Clone)]
 pub(crate) struct TlsClient {
-    pub(crate) config: Arc<dyn TlsConfig>,
+    pub(crate) config: TlsConfig,
     /// What the certificate must be for, and what the server is told to whom the client wants to speak, in
     /// place of the host.
     pub(crate) name: Option<ServerName<'static>>,
@@ -20,11 +20,8 @@ pub(crate) struct TlsClient {
     pub(crate) is_insecure: bool,
 }
 
-/// Certificates and keys, which may be renewed while the process runs.
-pub(crate) trait TlsConfig: Send + Sync {
-    /// As they are now. May read files.
-    fn current(&self) -> Result<Arc<ClientConfig>, Arc<str>>;
-}
+/// Certificates and keys as they are now: they may be renewed while the process runs. May read files.
+pub(crate) type TlsConfig = Arc<dyn Fn() -> Result<Arc<ClientConfig>, Arc<str>> + Send + Sync>;
 
 impl TlsClient {
     pub(super) async fn connect(
@@ -34,7 +31,7 @@ impl TlsClient {
     ) -> Result<TlsStream<TcpStream>, Why> {
         let config = Arc::clone(&self.config);
         // Nothing is read from disk on the engine's thread.
-        let config = spawn_blocking(move || config.current()).await;
+        let config = spawn_blocking(move || config()).await;
         let config = config.map_err(|_| "the runtime has ended")??;
         let name = match &self.name {
             Some(name) => name.clone(),
