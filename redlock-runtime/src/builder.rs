@@ -456,7 +456,7 @@ pub(crate) fn start(
     let is_embedded = nodes.iter().all(Node::is_memory);
     let runtime = with_this_clock(runtime, is_embedded)?;
     #[cfg(feature = "test-util")]
-    let is_for_a_test = nodes.iter().any(|node| node.target.is_faulty());
+    let is_for_a_test = nodes.iter().any(|node| node.target.is_for_a_test());
     let addresses: Vec<_> = nodes.iter().map(|node| Arc::clone(&node.address)).collect();
     let name = service(settings.service.as_deref());
     let node_timeout = settings.node_timeout(settings.expire);

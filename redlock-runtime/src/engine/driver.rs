@@ -20,11 +20,9 @@ use super::{
     command::{Caller, Command, Shutdown},
     delivery::{Delivery, Extending},
 };
-#[cfg(feature = "test-util")]
-use crate::node::FaultyLink;
 use crate::{
     clock::Clock,
-    node::{Memory, Server, Target},
+    node::{MemoryLink, Server, Target},
     observe::Observer,
     status::Status,
 };
@@ -61,9 +59,7 @@ pub(super) struct Driver {
 
 enum Node {
     Redis(Box<Server>),
-    Memory(Arc<Memory>),
-    #[cfg(feature = "test-util")]
-    Faulty(Box<FaultyLink>),
+    Memory(MemoryLink),
 }
 
 impl Driver {
@@ -74,14 +70,10 @@ impl Driver {
         observer: Arc<Observer>,
     ) -> Self {
         let start = |(index, target)| match target {
-            Target::Memory(memory) => Node::Memory(memory),
+            Target::Memory(memory) => Node::Memory(MemoryLink::new(NodeId(index), memory)),
             Target::Redis(endpoint) => {
                 let server = Server::new(NodeId(index), endpoint, Arc::clone(&name));
                 Node::Redis(Box::new(server))
-            }
-            #[cfg(feature = "test-util")]
-            Target::Faulty(faulty) => {
-                Node::Faulty(Box::new(FaultyLink::new(NodeId(index), faulty)))
             }
         };
         let node_states = watch::Sender::new(vec![None; nodes.len()]);
@@ -115,19 +107,16 @@ impl Driver {
         &mut self,
         are_ready: bool,
         sockets: &mut Context<'_>,
-        engine: Option<&mut Context<'_>>,
+        mut engine: Option<&mut Context<'_>>,
     ) {
-        #[cfg(feature = "test-util")]
-        let mut engine = engine;
         for node in &mut self.nodes {
             match node {
                 Node::Redis(server) if are_ready || server.has_work() => match engine {
                     Some(_) => server.poll(sockets, &mut self.events),
                     None => server.poll_outside(sockets, &mut self.events),
                 },
-                Node::Redis(_) | Node::Memory(_) => {}
-                #[cfg(feature = "test-util")]
-                Node::Faulty(link) => {
+                Node::Redis(_) => {}
+                Node::Memory(link) => {
                     if let Some(engine) = &mut engine {
                         link.poll(engine, &mut self.events);
                     }
@@ -324,32 +313,17 @@ impl Driver {
         match action {
             Action::Connect { node, connection } => match &mut self.nodes[node.0] {
                 Node::Redis(server) => server.connect(connection),
-                Node::Memory(memory) => self.answered.push_back(Event::Connected {
-                    node,
-                    connection,
-                    facts: memory.facts(),
-                }),
-                #[cfg(feature = "test-util")]
-                Node::Faulty(link) => {
-                    link.connect(connection, self.clock.now());
-                    self.answered.extend(link.take_due());
+                Node::Memory(link) => {
+                    link.connect(connection, self.clock.now(), &mut self.answered);
                 }
             },
             Action::Listen { node, connection } => match &mut self.nodes[node.0] {
                 Node::Redis(server) => server.listen(),
-                // What it has said by now has been handed in.
-                Node::Memory(_) => self.answered.push_back(Event::Silent { node, connection }),
-                #[cfg(feature = "test-util")]
-                Node::Faulty(link) => {
-                    self.answered.extend(link.take_due());
-                    self.answered.push_back(Event::Silent { node, connection });
-                }
+                Node::Memory(link) => link.listen(connection, &mut self.answered),
             },
             Action::Disconnect { node } => match &mut self.nodes[node.0] {
                 Node::Redis(server) => server.disconnect(),
-                Node::Memory(_) => {}
-                #[cfg(feature = "test-util")]
-                Node::Faulty(link) => link.disconnect(),
+                Node::Memory(link) => link.disconnect(),
             },
             Action::Send(order) => self.send(order),
             Action::Answer { section, answer } => self.answer(section, answer),
@@ -368,19 +342,7 @@ impl Driver {
     fn send(&mut self, order: Order) {
         match &mut self.nodes[order.node.0] {
             Node::Redis(server) => server.send(order),
-            Node::Memory(memory) => {
-                let reply = memory.run(&order.body, self.clock.now());
-                self.answered.push_back(Event::Reply {
-                    node: order.node,
-                    request: order.request,
-                    reply,
-                });
-            }
-            #[cfg(feature = "test-util")]
-            Node::Faulty(link) => {
-                link.send(&order, self.clock.now());
-                self.answered.extend(link.take_due());
-            }
+            Node::Memory(link) => link.send(&order, self.clock.now(), &mut self.answered),
         }
     }
 

@@ -151,7 +151,7 @@ impl Engine {
         );
         let client = ClientProcess::this(protocol.process(), Some(&config.service));
         // With a clock of a runtime, or nodes that live in one, only the engine works.
-        let do_callers_work = own_thread && !config.nodes.iter().any(Target::is_faulty);
+        let do_callers_work = own_thread && !config.nodes.iter().any(Target::is_for_a_test);
         let (runtime, own) = match config.runtime {
             Some(runtime) => (runtime, None),
             None => {

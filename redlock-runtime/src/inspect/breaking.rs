@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{Instant, Why, majority, model::Key};
+use redlock_protocol::{Instant, Why, majority};
 
 use crate::{
     config::{ConfigError, Node, reserved_key},
@@ -111,26 +111,12 @@ impl Breaking<'_> {
                 .next()
                 .unwrap_or_else(|| Err("".into()))
                 .and_then(read),
-            target => Ok(self.in_memory(target, known)),
+            Target::Memory(memory) => {
+                let mark = memory.delete_marked(&self.key, known, self.now);
+                Ok(mark.map_or(Done::Deleted, Done::Marked))
+            }
         };
         self.nodes.iter().map(of_node).collect()
-    }
-
-    fn in_memory(&self, target: &Target, known: &[String]) -> Done {
-        let mark = |is_shared: bool, parts: &[Key]| match parts.first() {
-            Some(_) if is_shared => "shared".to_owned(),
-            Some(part) => format!("{:?}", part.owner),
-            None => String::new(),
-        };
-        let mut marked = String::new();
-        let is_deleted = target.delete_if(&self.key, self.now, |is_shared, parts| {
-            marked = mark(is_shared, parts);
-            known.contains(&marked)
-        });
-        match is_deleted {
-            true => Done::Deleted,
-            false => Done::Marked(marked),
-        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn ask(nodes: &[Node], key: &str, now: Instant, limit: Duration
                 let question = snapshot::questions(key, &endpoint.tag);
                 questions.push(((**endpoint).clone(), question));
             }
-            _ => snapshot.look(key, target, now),
+            Target::Memory(memory) => snapshot.look(key, memory, now),
         }
         snapshots.push(snapshot);
     }

@@ -7,7 +7,7 @@ use redlock_protocol::{Instant, MOST_SLOTS, Why, line_key, slot_key};
 
 use super::found::{Holder, HolderKind, InspectedNode, RemoteWaiter};
 use crate::{
-    node::{ClientProcess, Parts, Target, of_server, read_reply},
+    node::{ClientProcess, Memory, Parts, of_server, read_reply},
     script::{self, NOTE, QUEUE, note_of, owner_text, read_note},
 };
 
@@ -62,13 +62,13 @@ impl Snapshot {
     }
 
     /// Stores in memory name no clients, and keep no queue that could be read here.
-    pub(super) fn look(&mut self, key: &str, target: &Target, now: Instant) {
+    pub(super) fn look(&mut self, key: &str, memory: &Memory, now: Instant) {
         for (permit, name) in places(key) {
             let Parts {
                 is_shared,
                 parts,
                 note,
-            } = target.parts(&name, now);
+            } = memory.parts(&name, now);
             for part in parts {
                 let kind = match part.owner {
                     Some(_) if is_shared => HolderKind::Shared,

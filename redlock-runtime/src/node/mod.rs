@@ -10,8 +10,6 @@ mod client_name;
 mod connection;
 mod discovery;
 mod endpoint;
-#[cfg(feature = "test-util")]
-mod faulty;
 mod follow;
 mod info;
 mod inquiry;
@@ -37,13 +35,10 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redlock_protocol::{
-    ConnectionId, Event, Instant, NodeId, Order, Why,
-    model::{Key, Model},
-};
+use redlock_protocol::{ConnectionId, Event, NodeId, Order, Why};
 
 #[cfg(feature = "test-util")]
-pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
+pub(crate) use self::memory::Behavior;
 #[cfg(feature = "tls")]
 pub(crate) use self::tls::{TlsClient, TlsConfig, server_name};
 pub(crate) use self::{
@@ -54,7 +49,7 @@ pub(crate) use self::{
     follow::Shown,
     inquiry::{inquire, read_clocks},
     login::{Login, Provider},
-    memory::{Memory, Parts},
+    memory::{Memory, MemoryLink, Parts},
     reason::rejection,
     resp::read as read_reply,
 };
@@ -72,49 +67,9 @@ use crate::{clock::Clock, limitation::Limitation, script};
 pub(crate) enum Target {
     Redis(Box<Endpoint>),
     Memory(Arc<Memory>),
-    #[cfg(feature = "test-util")]
-    Faulty(Arc<Faulty>),
 }
 
 impl Target {
-    /// What stands under a key of a store in memory; nothing of a server.
-    pub(crate) fn parts(&self, key: &str, now: Instant) -> Parts {
-        let look = |model: &mut Model| memory::parts(model, key, now);
-        self.in_memory(look).unwrap_or_default()
-    }
-
-    /// Deletes a key of a store in memory, if what stands there is wanted, by [`Self::parts`].
-    pub(crate) fn delete_if(
-        &self,
-        key: &Arc<str>,
-        now: Instant,
-        is_it: impl FnOnce(bool, &[Key]) -> bool,
-    ) -> bool {
-        let delete = |model: &mut Model| {
-            let stands = memory::parts(model, key, now);
-            let is_wanted = !stands.parts.is_empty() && is_it(stands.is_shared, &stands.parts);
-            if is_wanted {
-                model.set_key(Arc::clone(key), None);
-            }
-            is_wanted
-        };
-        let is_deleted = self.in_memory(delete).unwrap_or_default();
-        #[cfg(feature = "test-util")]
-        if let (true, Self::Faulty(faulty)) = (is_deleted, self) {
-            faulty.tell_change(key);
-        }
-        is_deleted
-    }
-
-    fn in_memory<T>(&self, look: impl FnOnce(&mut Model) -> T) -> Option<T> {
-        match self {
-            Self::Redis(_) => None,
-            Self::Memory(memory) => Some(look(&mut memory.model())),
-            #[cfg(feature = "test-util")]
-            Self::Faulty(faulty) => Some(faulty.look(look)),
-        }
-    }
-
     /// Reports what it shows of the lock, for ever: `Some(None)` for a lock that is free, and `None` if it cannot be
     /// read.
     pub(crate) async fn follow(
@@ -125,7 +80,9 @@ impl Target {
     ) {
         match self {
             Self::Redis(endpoint) => follow::server(endpoint, key, limit, report).await,
-            _ => follow::memory(|| self.parts(key, clock.now()), report).await,
+            Self::Memory(memory) => {
+                follow::memory(|| memory.parts(key, clock.now()), report).await;
+            }
         }
     }
 
@@ -136,16 +93,13 @@ impl Target {
                 let lacking = endpoint.lacking.lock();
                 lacking.unwrap_or_else(PoisonError::into_inner).clone()
             }
-            _ => Vec::new(),
+            Self::Memory(_) => Vec::new(),
         }
     }
 
     /// True if it is a store that fails on demand. Only the engine's runtime can speak to it.
-    pub(crate) const fn is_faulty(&self) -> bool {
-        #[cfg(feature = "test-util")]
-        return matches!(self, Self::Faulty(_));
-        #[cfg(not(feature = "test-util"))]
-        false
+    pub(crate) fn is_for_a_test(&self) -> bool {
+        matches!(self, Self::Memory(memory) if memory.is_for_a_test)
     }
 }
 

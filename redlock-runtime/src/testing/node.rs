@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    node::{Behavior, Faulty},
+    node::{Behavior, Memory},
     redlock::Redlock,
 };
 
@@ -27,19 +27,24 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct TestNode {
-    node: Arc<Faulty>,
+    node: Arc<Memory>,
+    index: usize,
     redlock: Redlock,
 }
 
 impl TestNode {
-    pub(super) const fn new(node: Arc<Faulty>, redlock: Redlock) -> Self {
-        Self { node, redlock }
+    pub(super) const fn new(node: Arc<Memory>, index: usize, redlock: Redlock) -> Self {
+        Self {
+            node,
+            index,
+            redlock,
+        }
     }
 
     /// Returns the node's address, as errors name it.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.node.address()
+        &self.redlock.shared.addresses[self.index]
     }
 
     /// Breaks its connection and refuses new ones, until it is [healed](Self::heal). Its memory stays.

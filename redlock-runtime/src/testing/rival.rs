@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{node::Faulty, redlock::Redlock};
+use crate::{node::Memory, redlock::Redlock};
 
 /// How many there have been: each has a value of its own under its key.
 static CLIENTS: AtomicU64 = AtomicU64::new(0);
@@ -19,13 +19,13 @@ static CLIENTS: AtomicU64 = AtomicU64::new(0);
 #[must_use = "the other client lets go when this value is dropped"]
 pub struct HeldElsewhere {
     redlock: Redlock,
-    nodes: Vec<Arc<Faulty>>,
+    nodes: Vec<Arc<Memory>>,
     key: Arc<str>,
     owner: String,
 }
 
 impl HeldElsewhere {
-    pub(super) fn new(redlock: Redlock, nodes: Vec<Arc<Faulty>>, key: Arc<str>) -> Self {
+    pub(super) fn new(redlock: Redlock, nodes: Vec<Arc<Memory>>, key: Arc<str>) -> Self {
         let held = Self {
             redlock,
             nodes,

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     builder::{self, Builder},
     config::{ConfigError, ConfigProblem, Node, Settings, count_problem},
-    node::{Faulty, Target},
+    node::{Memory, Target},
     observe::journal::{Entry, Journal},
     redlock::Redlock,
 };
@@ -30,7 +30,7 @@ use crate::{
 /// like a server.
 pub struct TestRedlock {
     pub(super) redlock: Redlock,
-    pub(super) nodes: Vec<Arc<Faulty>>,
+    pub(super) nodes: Vec<Arc<Memory>>,
     began: Instant,
 }
 
@@ -122,13 +122,13 @@ impl TestRedlock {
         count: usize,
         runtime: Option<tokio::runtime::Handle>,
     ) -> Result<Self, ConfigError> {
-        let address = |node| format!("test://{node}").into();
-        let nodes: Vec<Arc<Faulty>> = (0..count)
-            .map(|node| Arc::new(Faulty::new(address(node))))
+        let address = |node| format!("test://{node}");
+        let nodes: Vec<_> = (0..count)
+            .map(|node| Arc::new(Memory::new(address(node), true)))
             .collect();
-        let targets = nodes.iter().map(|node| Node {
-            address: Arc::clone(node.address()),
-            target: Target::Faulty(Arc::clone(node)),
+        let targets = nodes.iter().enumerate().map(|(node, memory)| Node {
+            address: address(node).into(),
+            target: Target::Memory(Arc::clone(memory)),
         });
         let redlock = builder::start(targets.collect(), settings, runtime)?;
         let began = redlock.shared.engine.now();
@@ -147,7 +147,7 @@ impl TestRedlock {
     #[track_caller]
     pub fn node(&self, index: usize) -> TestNode {
         match self.nodes.get(index) {
-            Some(node) => TestNode::new(Arc::clone(node), self.redlock.clone()),
+            Some(node) => TestNode::new(Arc::clone(node), index, self.redlock.clone()),
             None => panic!(
                 "there is no node {index}; the first of {} is node 0",
                 self.nodes.len()
