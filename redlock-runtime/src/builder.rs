@@ -142,7 +142,11 @@ impl Builder {
         R: Future<Output = Result<Credentials, E>> + Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.access.login = Some(Login::Provided(Provider::new(provider)));
+        let provide = move |address| {
+            let provided = provider(address);
+            Box::pin(async move { provided.await.map_err(Into::into) }) as _
+        };
+        self.access.login = Some(Login::Provided(Provider(Arc::new(provide))));
         self
     }
 

@@ -113,13 +113,8 @@ impl RedlockConfig {
             };
             let distance = |field: &&&str| strsim::levenshtein(&field.to_uppercase(), name);
             let bad = |reason: String| {
-                let name = format!("{PREFIX}{name}");
-                ConfigError::of(ConfigProblem::new(
-                    ProblemKind::BadVariable,
-                    name,
-                    reason,
-                    "",
-                ))
+                let (kind, name) = (ProblemKind::BadVariable, format!("{PREFIX}{name}"));
+                ConfigError::of(ConfigProblem::new(kind, name, reason, ""))
             };
             let nearest = FIELDS.iter().min_by_key(distance);
             match nearest.map(|field| (*field, distance(&field))) {

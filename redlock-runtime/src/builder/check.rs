@@ -19,15 +19,8 @@ impl Redlock {
             let state = node.state();
             let (kind, fact, remedy) = match state {
                 NodeState::SameServer { .. } => {
-                    let (kind, fact) = (ProblemKind::SameServer, node.to_string());
                     let remedy = "name each server once";
-                    same.push(ConfigProblem::new(
-                        kind,
-                        node.address().to_owned(),
-                        fact,
-                        remedy,
-                    ));
-                    continue;
+                    (ProblemKind::SameServer, node.to_string(), remedy)
                 }
                 NodeState::Down { reason: why } if why.kind == WhyKind::Denied => {
                     (ProblemKind::AccessDenied, denied(&why.text), CHECK_USER)
@@ -46,8 +39,11 @@ impl Redlock {
                 }
                 _ => continue,
             };
-            let address = node.address().to_owned();
-            useless.push(ConfigProblem::new(kind, address, fact, remedy));
+            let problem = ConfigProblem::new(kind, node.address().to_owned(), fact, remedy);
+            match kind {
+                ProblemKind::SameServer => same.push(problem),
+                _ => useless.push(problem),
+            }
         }
         // Fewer than that are an outage of single nodes, which must not keep a service from
         // starting.

@@ -32,7 +32,7 @@ pub struct Credentials {
 
 /// Asks the application for user and password, with the address of the node.
 #[derive(Clone)]
-pub(crate) struct Provider(Arc<Provide>);
+pub(crate) struct Provider(pub(crate) Arc<Provide>);
 
 type Provide = dyn Fn(Arc<str>) -> BoxFuture<'static, Result<Credentials, Box<dyn Error + Send + Sync>>>
     + Send
@@ -67,18 +67,6 @@ impl fmt::Debug for Credentials {
 }
 
 impl Provider {
-    pub(crate) fn new<F, R, E>(provide: F) -> Self
-    where
-        F: Fn(Arc<str>) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Credentials, E>> + Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
-        Self(Arc::new(move |address| {
-            let provided = provide(address);
-            Box::pin(async move { provided.await.map_err(Into::into) })
-        }))
-    }
-
     /// In a task of its own: what the application does there, at its end, too, is done while nobody waits
     /// for the node set, and a panic of it is no panic of the engine.
     async fn provide(&self, address: Arc<str>) -> Result<Credentials, Why> {

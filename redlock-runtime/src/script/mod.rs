@@ -49,7 +49,8 @@ pub(crate) fn node_hash(database: i64) -> String {
 /// The command that carries out a request: by the script's digest, or with its text for a server
 /// that has lost it. `hash` is the name of the node's hash.
 pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'a> {
-    let run = |script| run(script, with_source, &[Key(hash)]);
+    let run_on = |script, keys: &[_]| run(script, with_source, keys);
+    let run = |script| run_on(script, &[Key(hash)]);
     match request {
         Request::Identify => words(["INFO", "server"]),
         Request::Probe => run(&PROBE),
@@ -92,7 +93,20 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
         Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
             vote(request, hash, with_source)
         }
-        Request::Stand { .. } => stand(request, with_source),
+        Request::Stand {
+            key,
+            owner,
+            permits,
+            start,
+            ticket,
+        } => {
+            let mut command = run_on(&STAND, &[Key(key), Queue(key)]);
+            let (permits, start) = (u64::from(*permits), u64::from(*start));
+            command.extend([Word::Owner(*owner), Number(permits), Number(start)]);
+            command.extend([Text(""); 3]);
+            command.extend(words_of_ticket(*ticket, Mode::Exclusive));
+            command
+        }
         Request::Watch { key, .. } => vec![Text("GET"), Key(key)],
         Request::Release { .. } => release(request, with_source),
     }
@@ -167,25 +181,6 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
         }
         _ => unreachable!("{request:?} asks for no vote"),
     }
-}
-
-fn stand(request: &Request, with_source: bool) -> Command<'_> {
-    let Request::Stand {
-        key,
-        owner,
-        permits,
-        start,
-        ticket,
-    } = request
-    else {
-        unreachable!("{request:?} asks for no slot");
-    };
-    let mut command = run(&STAND, with_source, &[Key(key), Queue(key)]);
-    let (permits, start) = (u64::from(*permits), u64::from(*start));
-    command.extend([Word::Owner(*owner), Number(permits), Number(start)]);
-    command.extend([Text(""); 3]);
-    command.extend(words_of_ticket(*ticket, Mode::Exclusive));
-    command
 }
 
 /// The key whose queue counts for this one: slots have that of their line.
