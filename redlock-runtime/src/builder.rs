@@ -459,14 +459,11 @@ pub(crate) fn start(
 ) -> Result<Redlock, ConfigError> {
     let is_embedded = nodes.iter().all(Node::is_memory);
     let runtime = with_this_clock(runtime, is_embedded)?;
-    #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(|node| node.target.is_for_a_test());
     let addresses: Vec<_> = nodes.iter().map(|node| Arc::clone(&node.address)).collect();
     let name = service(settings.service.as_deref());
     let node_timeout = settings.node_timeout(settings.expire);
-    let observer = Observer::new(&addresses, &name, node_timeout);
-    #[cfg(feature = "test-util")]
-    let observer = observer.with_journal(is_for_a_test);
+    let observer = Observer::new(&addresses, &name, node_timeout, is_for_a_test);
     let observer = Arc::new(observer);
     let engine = Engine::start(Config {
         nodes: nodes.iter().map(|node| node.target.clone()).collect(),
@@ -474,7 +471,6 @@ pub(crate) fn start(
         settings: settings.for_protocol(),
         service: name,
         runtime,
-        #[cfg(feature = "test-util")]
         seed: is_for_a_test.then_some(0),
     })
     .map_err(|error| ConfigError::of(ConfigProblem::no_engine(error)))?;

@@ -84,7 +84,6 @@ pub(crate) struct Config {
     /// Where to run, if not on a thread of its own.
     pub(crate) runtime: Option<Handle>,
     /// Makes every run of a test draw the same numbers.
-    #[cfg(feature = "test-util")]
     pub(crate) seed: Option<u64>,
 }
 
@@ -114,16 +113,14 @@ impl Config {
     }
 
     fn random(&self) -> Box<dyn FnMut() -> u128 + Send> {
-        #[cfg(feature = "test-util")]
-        if let Some(seed) = self.seed {
-            return Box::new(seeded(seed));
+        match self.seed {
+            Some(seed) => Box::new(seeded(seed)),
+            None => Box::new(|| Uuid::new_v4().as_u128()),
         }
-        Box::new(|| Uuid::new_v4().as_u128())
     }
 }
 
 /// SplitMix64, two numbers at a time.
-#[cfg(feature = "test-util")]
 fn seeded(mut state: u64) -> impl FnMut() -> u128 {
     let mut next = move || {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

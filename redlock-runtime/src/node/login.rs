@@ -5,7 +5,7 @@ use std::{error::Error, fmt, sync::Arc};
 use futures_util::future::BoxFuture;
 use redis::ConnectionAddr;
 use redlock_protocol::Why;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::{address::address_text, reason::reason};
 
@@ -71,23 +71,17 @@ impl Provider {
     /// for the node set, and a panic of it is no panic of the engine.
     async fn provide(&self, address: Arc<str>) -> Result<Credentials, Why> {
         let provide = Arc::clone(&self.0);
-        let mut task = AbortOnDrop(tokio::spawn(async move { provide(address).await }));
-        match (&mut task.0).await {
-            Ok(Ok(credentials)) => Ok(credentials),
-            Ok(Err(error)) => Err(reason(&format_args!("no credentials: {error}")).into()),
-            Err(error) if error.is_panic() => {
+        // Aborted with this future.
+        let mut task = JoinSet::new();
+        task.spawn(async move { provide(address).await });
+        match task.join_next().await {
+            Some(Ok(Ok(credentials))) => Ok(credentials),
+            Some(Ok(Err(error))) => Err(reason(&format_args!("no credentials: {error}")).into()),
+            Some(Err(error)) if error.is_panic() => {
                 Err("no credentials: their provider has panicked".into())
             }
-            Err(_) => Err("no credentials: the runtime has ended".into()),
+            _ => Err("no credentials: the runtime has ended".into()),
         }
-    }
-}
-
-pub(super) struct AbortOnDrop<T>(pub(super) JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

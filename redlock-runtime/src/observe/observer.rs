@@ -90,9 +90,12 @@ impl Course {
 
 impl Observer {
     /// `name`: what the node set is called in metrics.
-    pub(crate) fn new(addresses: &[Arc<str>], name: &str, node_timeout: Duration) -> Self {
-        #[cfg(not(feature = "metrics"))]
-        let _ = name;
+    pub(crate) fn new(
+        addresses: &[Arc<str>],
+        #[cfg_attr(not(feature = "metrics"), expect(unused_variables))] name: &str,
+        node_timeout: Duration,
+        #[cfg_attr(not(feature = "test-util"), expect(unused_variables))] is_for_a_test: bool,
+    ) -> Self {
         Self {
             node_set: addresses.join(",").into(),
             addresses: addresses.to_vec(),
@@ -107,14 +110,8 @@ impl Observer {
             #[cfg(feature = "metrics")]
             meter: meter::Meter::new(name),
             #[cfg(feature = "test-util")]
-            journal: None,
+            journal: is_for_a_test.then(Journal::default),
         }
-    }
-
-    #[cfg(feature = "test-util")]
-    pub(crate) fn with_journal(mut self, is_for_a_test: bool) -> Self {
-        self.journal = is_for_a_test.then(Journal::default);
-        self
     }
 
     /// A subscriber or a recorder may watch.

@@ -47,7 +47,7 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
         wall_micros: Box::new(|| 1),
     };
     let protocol = Protocol::new(1, settings, env, Clock::System.now());
-    let observer = Arc::new(Observer::new(&["node".into()], "tests", LEASE));
+    let observer = Arc::new(Observer::new(&["node".into()], "tests", LEASE, false));
     let driver = Driver::new(
         protocol,
         Clock::System,

@@ -40,12 +40,13 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::ConnectionAddr;
 use redlock_protocol::{Facts, Instant, Why, WhyKind};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::watch,
+    task::JoinSet,
     time::timeout,
 };
 
@@ -56,7 +57,6 @@ pub(crate) use self::{
 };
 use super::{
     endpoint::Endpoint,
-    login::AbortOnDrop,
     reason::reason,
     sign_in::sign_in,
     stream::{self, Stream},
@@ -112,7 +112,9 @@ impl Discovery {
         self.note(&master);
         let (trusted, until) = watch::channel(asked.after(TRUST));
         let watch = Arc::clone(self).watch(endpoint.clone(), peers, master.clone(), trusted);
-        let watch = AbortOnDrop(tokio::spawn(watch));
+        // Aborted with the connection.
+        let mut watching = JoinSet::new();
+        watching.spawn(watch);
         let stream = stream::to(endpoint, &master.address).await;
         let stream = stream.map_err(|why| Why {
             text: reason(&format_args!("{master}: {why}")),
@@ -121,7 +123,7 @@ impl Discovery {
         let guarded = Guarded {
             stream,
             until,
-            watch,
+            watching,
             end: None,
         };
         Ok((Box::new(guarded), master))
@@ -319,7 +321,7 @@ struct Guarded {
     stream: Box<dyn Stream>,
     until: watch::Receiver<Instant>,
     /// Says why it is not the master any more.
-    watch: AbortOnDrop<Arc<str>>,
+    watching: JoinSet<Arc<str>>,
     end: Option<Arc<str>>,
 }
 
@@ -327,9 +329,10 @@ impl Guarded {
     /// `cx` is woken when it is the master no more.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.end.is_none()
-            && let Poll::Ready(end) = self.watch.0.poll_unpin(cx)
+            && let Poll::Ready(end) = self.watching.poll_join_next(cx)
         {
-            self.end = Some(end.unwrap_or_else(|_| "the runtime has ended".into()));
+            let end = end.and_then(Result::ok);
+            self.end = Some(end.unwrap_or_else(|| "the runtime has ended".into()));
         }
         let reason = match &self.end {
             Some(reason) => reason,
