@@ -28,7 +28,7 @@ pub struct Guard {
 
 impl Guard {
     pub(crate) fn new(section: Section) -> Self {
-        if let Ok(asked) = &section.lease().asked {
+        if let Ok(asked) = &section.lease.asked {
             asked.own.becomes_guard();
         }
         Self { section }
@@ -38,7 +38,7 @@ impl Guard {
     /// the guard.
     #[must_use]
     pub fn lease(&self) -> Lease {
-        self.section.lease().clone()
+        self.section.lease()
     }
 
     /// Turns an exclusive lock into a [shared](crate::Lock::shared) one, without a gap: no writer comes between, and
@@ -109,7 +109,7 @@ impl Deref for Guard {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {
-        self.section.lease()
+        &self.section.lease
     }
 }
 

@@ -446,7 +446,7 @@ impl Lock {
     ) -> Result<B::Output, LockError> {
         let mut section = self.into_section();
         section.acquire().await?;
-        let lease = section.lease().clone();
+        let lease = section.lease();
         // What it does before it makes the future belongs to the body.
         let body = section.within(|| body(lease))?;
         section.hold(std::pin::pin!(body)).await
@@ -539,7 +539,7 @@ impl Lock {
         }
         let mut section = self.into_section();
         section.acquire_blocking()?;
-        let lease = section.lease().clone();
+        let lease = section.lease();
         section.within(|| body(lease))
     }
 
@@ -556,7 +556,7 @@ impl Lock {
 
     pub(crate) fn into_section(self) -> Section {
         let named = (self.name, None);
-        Section::new(Ok(self.shared), self.keys, self.options, named).with_value(self.value)
+        Section::on(Ok(self.shared), self.keys, self.options, named).showing(self.value)
     }
 }
 

@@ -1,18 +1,19 @@
 //! Everything that the expansion of the attribute may name, and nothing else. Not part of the
 //! public interface: it changes with the macro.
 
-use std::{fmt, marker::PhantomData, pin::Pin};
+use std::{fmt, marker::PhantomData};
 
 pub use inventory;
 use redlock_protocol::{Member, Mode};
 pub use std;
 
-use crate::{config::permits_problem, election, keys::Keys, lease::Lease, section};
+use crate::{config::permits_problem, election, keys::Keys};
 pub use crate::{
     config::{Options, Registered, Renew, SectionInfo},
     error::{FromLockError, LockError},
     key::{Key, Value, Values},
     redlock::Redlock,
+    section::Section,
 };
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
@@ -120,10 +121,6 @@ impl ListedKey {
     }
 }
 
-/// The critical section that an annotated function is.
-#[derive(Debug)]
-pub struct Section(section::Section);
-
 impl Section {
     /// On one key of the node set of `via`, or of the installed one. Never fails: that nothing is installed is the
     /// error of `acquire`, and so is a key with nothing in it.
@@ -165,40 +162,14 @@ impl Section {
             Some(redlock) => Ok(redlock.shared),
         };
         let named = (name, Some(info));
-        Self(section::Section::new(shared, keys, options, named))
+        Self::on(shared, keys, options, named)
     }
 
-    /// `value = ...`
-    #[must_use]
-    pub fn with_value(self, value: impl AsRef<str>) -> Self {
-        Self(self.0.with_value(Some(value.as_ref().into())))
-    }
-
-    /// `lease = ...`
-    pub fn lease(&self) -> Lease {
-        self.0.lease().clone()
-    }
-
-    // These two are no `async fn`: annotated functions that await each other come to the compiler's
-    // recursion limit sooner with each future in between.
-    pub fn acquire(&mut self) -> impl Future<Output = Result<(), LockError>> {
-        self.0.acquire()
-    }
-
-    pub fn hold<B: Future>(
-        &mut self,
-        body: Pin<&mut B>,
-    ) -> impl Future<Output = Result<B::Output, LockError>> {
-        self.0.hold(body)
-    }
-}
-
-impl Section {
     /// Acquires the lock, and runs the body of a function that is not `async`. `body` is destroyed if
     /// it cannot run.
     pub fn run_blocking<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
-        self.0.acquire_blocking()?;
-        self.0.within(body)
+        self.acquire_blocking()?;
+        self.within(body)
     }
 }
 

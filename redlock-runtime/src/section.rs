@@ -27,9 +27,9 @@ const LATENESS: u32 = 20;
 /// Owns one lease. Dropping it ends the lease in whatever phase it is: that never
 /// blocks, never panics, and needs no runtime.
 #[derive(Debug)]
-pub(crate) struct Section {
+pub struct Section {
     /// The error of a section that has no node set, or no usable key, waits in it for `acquire`.
-    lease: Lease,
+    pub(crate) lease: Lease,
     /// `None` once the lock was asked for: neither a waiter nor a holder needs it any more.
     wanted: Option<Box<Wanted>>,
     course: Course,
@@ -59,7 +59,7 @@ struct Wanted {
 }
 
 impl Section {
-    pub(crate) fn new(
+    pub(crate) fn on(
         shared: Result<Arc<Shared>, LockError>,
         keys: Keys,
         options: Options,
@@ -141,19 +141,26 @@ impl Section {
     }
 
     /// With this value beside the lock, once it is held.
-    pub(crate) fn with_value(mut self, value: Option<Arc<str>>) -> Self {
+    pub(crate) fn showing(mut self, value: Option<Arc<str>>) -> Self {
         if let Some(wanted) = &mut self.wanted {
             wanted.value = value.or_else(|| wanted.value.take());
         }
         self
     }
 
-    /// A view on the lease, of use once it is held.
-    pub(crate) const fn lease(&self) -> &Lease {
-        &self.lease
+    /// Shows this text beside the lock, once it is held.
+    #[must_use]
+    pub fn with_value(self, value: impl AsRef<str>) -> Self {
+        self.showing(Some(value.as_ref().into()))
     }
 
-    pub(crate) async fn acquire(&mut self) -> Result<(), LockError> {
+    /// Returns a view on the lease, of use once it is held.
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
+    }
+
+    /// Asks for the lock, or joins that of a section around it.
+    pub async fn acquire(&mut self) -> Result<(), LockError> {
         match self.ask()? {
             // In a box, because it is rare and large.
             Asking::Joins(wanted) => Box::pin(self.join(wanted)).await,
@@ -236,7 +243,7 @@ impl Section {
     /// Polls `body` while the lease can be trusted, and not again once that has ended. The caller
     /// destroys it before anything else.
     // Not an `async fn`, which would bring callers nearer to the compiler's recursion limit.
-    pub(crate) fn hold<B: Future>(
+    pub fn hold<B: Future>(
         &mut self,
         body: Pin<&mut B>,
     ) -> impl Future<Output = Result<B::Output, LockError>> {
