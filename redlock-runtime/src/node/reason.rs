@@ -105,15 +105,16 @@ pub fn of_server(error: &ServerError) -> Why {
     Why::new(kind, reason(error))
 }
 
-pub(super) fn is_without_right(detail: &str) -> bool {
+fn is_without_right(detail: &str) -> bool {
     NO_RIGHT.iter().any(|text| detail.starts_with(text))
 }
 
-/// What is wrong, by the code of an error. Those without one have the code `ERR`.
+/// What is wrong, by the code of an error. Those without one have the code `ERR`. Nothing was written, unless it is an
+/// unknown command of a script, or another error.
 pub(crate) fn rejection(code: &str, detail: &str) -> Rejection {
     match code {
         "OOM" => Rejection::OutOfMemory,
-        "READONLY" => Rejection::ReadOnly,
+        "MASTERDOWN" | "READONLY" => Rejection::ReadOnly,
         "NOREPLICAS" => Rejection::TooFewReplicas,
         "MISCONF" => Rejection::CannotSave,
         "NOPERM" => Rejection::NoPermission,
@@ -122,7 +123,7 @@ pub(crate) fn rejection(code: &str, detail: &str) -> Rejection {
         "LOADING" => Rejection::Loading,
         "REDLOCK" => Rejection::Counter,
         "WRONGTYPE" => Rejection::Key,
-        "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" => Rejection::InCluster,
+        "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" | "TRYAGAIN" => Rejection::InCluster,
         _ if is_without_right(detail) => Rejection::NoPermission,
         _ if detail.starts_with("unknown command") || detail.starts_with("unknown subcommand") => {
             Rejection::UnknownCommand

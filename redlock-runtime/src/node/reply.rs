@@ -4,12 +4,13 @@ use std::{str, sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 use redlock_protocol::{
-    AdmissionId, Ahead, FORMAT, LossId, LossRecord, Marker, Owner, Record, Reply, Request, Token,
+    AdmissionId, Ahead, FORMAT, LossId, LossRecord, Marker, Owner, Record, Rejection, Reply,
+    Request, Token,
 };
 
 use super::{
     connection, info,
-    reason::{is_without_right, reason, rejection},
+    reason::{reason, rejection},
 };
 use crate::script;
 
@@ -80,37 +81,16 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
         Request::Identify if !connection::is_passing(code) => Reply::Identity { server: None },
         _ => {
             let detail = error.details().unwrap_or_default();
+            let why = rejection(code, detail);
             Reply::Refused {
-                reason: rejection(code, detail),
+                reason: why,
                 message: reason(&format_args!("{code} {detail}")),
-                is_untouched: is_before_writing(code) || is_without_right(detail),
+                // The others come before a command or script has written anything. Ours are among them: the scripts
+                // look before they write.
+                is_untouched: !matches!(why, Rejection::UnknownCommand | Rejection::Other),
             }
         }
     }
-}
-
-/// An error with this code comes before a command or script has written anything. Ours are among
-/// them: the scripts look before they write.
-fn is_before_writing(code: &str) -> bool {
-    matches!(
-        code,
-        "ASK"
-            | "BUSY"
-            | "CLUSTERDOWN"
-            | "CROSSSLOT"
-            | "LOADING"
-            | "MASTERDOWN"
-            | "MISCONF"
-            | "MOVED"
-            | "NOAUTH"
-            | "NOPERM"
-            | "NOREPLICAS"
-            | "OOM"
-            | "READONLY"
-            | "REDLOCK"
-            | "TRYAGAIN"
-            | "WRONGTYPE"
-    )
 }
 
 fn identity(answer: &Value) -> Option<Reply> {
