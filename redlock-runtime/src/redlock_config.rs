@@ -160,9 +160,7 @@ impl From<RedlockConfig> for Builder {
 
 impl fmt::Debug for RedlockConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedlockConfig")
-            .field("builder", &self.clone().into_builder())
-            .finish()
+        fmt::Debug::fmt(&self.clone().into_builder(), f)
     }
 }
 

@@ -34,12 +34,8 @@ for _, known in ipairs(ARGV) do
 end
 return mark";
 
-/// What one node did.
-enum Done {
-    Deleted,
-    /// What stands there yet; empty if nothing does.
-    Marked(String),
-}
+/// What stands on a node yet, empty if nothing does; `None` if it was deleted.
+type Mark = Option<String>;
 
 /// The nodes of one lock.
 pub(crate) struct Breaking<'a> {
@@ -64,7 +60,7 @@ impl Breaking<'_> {
         let (mut marks, mut failed) = (Vec::new(), Vec::new());
         for (place, done) in self.mark_or_delete(&[]).await.into_iter().enumerate() {
             match done {
-                Ok(Done::Marked(mark)) if !mark.is_empty() => marks.push(mark),
+                Ok(Some(mark)) if !mark.is_empty() => marks.push(mark),
                 Ok(_) => {}
                 Err(why) => failed.push((place, why)),
             }
@@ -80,7 +76,7 @@ impl Breaking<'_> {
         let mut most = 0;
         for _ in 0..MOST_DELETIONS {
             let done = self.mark_or_delete(marks).await.into_iter();
-            let deleted = done.filter(|done| matches!(done, Ok(Done::Deleted)));
+            let deleted = done.filter(|done| matches!(done, Ok(None)));
             match deleted.count() {
                 0 => break,
                 deleted => most = most.max(deleted),
@@ -89,7 +85,7 @@ impl Breaking<'_> {
         most
     }
 
-    async fn mark_or_delete(&self, known: &[String]) -> Vec<Result<Done, Why>> {
+    async fn mark_or_delete(&self, known: &[String]) -> Vec<Result<Mark, Why>> {
         let mut questions = Vec::new();
         for node in self.nodes {
             if let Target::Redis(endpoint) = &node.target {
@@ -111,19 +107,16 @@ impl Breaking<'_> {
                 .next()
                 .unwrap_or_else(|| Err("".into()))
                 .and_then(read),
-            Target::Memory(memory) => {
-                let mark = memory.delete_marked(&self.key, known, self.now);
-                Ok(mark.map_or(Done::Deleted, Done::Marked))
-            }
+            Target::Memory(memory) => Ok(memory.delete_marked(&self.key, known, self.now)),
         };
         self.nodes.iter().map(of_node).collect()
     }
 }
 
-fn read(replies: Vec<Value>) -> Result<Done, Why> {
+fn read(replies: Vec<Value>) -> Result<Mark, Why> {
     match replies.into_iter().next() {
-        Some(Value::Int(_)) => Ok(Done::Deleted),
+        Some(Value::Int(_)) => Ok(None),
         Some(Value::ServerError(error)) => Err(of_server(&error)),
-        reply => read_reply(reply.unwrap_or(Value::Nil)).map(Done::Marked),
+        reply => read_reply(reply.unwrap_or(Value::Nil)).map(Some),
     }
 }

@@ -1,12 +1,9 @@
 //! What was locked on a node set, for the assertions of a test.
 
-use std::{
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redlock_protocol::Instant;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use super::fact::End;
 use crate::{error::LockError, status::Status};
@@ -15,7 +12,7 @@ use crate::{error::LockError, status::Status};
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     entries: Mutex<Entries>,
-    answered: Notify,
+    answered: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -82,20 +79,12 @@ impl Journal {
             }
         }
         drop(entries);
-        self.answered.notify_waiters();
+        self.answered.send_modify(|()| ());
     }
 
     /// Waits until `is_so`, which is asked now and after every answer.
     pub(crate) async fn when(&self, mut is_so: impl FnMut() -> bool) {
-        loop {
-            let mut answered = pin!(self.answered.notified());
-            // Registered before the look, so that an answer in between is not missed.
-            answered.as_mut().enable();
-            if is_so() {
-                return;
-            }
-            answered.await;
-        }
+        let _ = self.answered.subscribe().wait_for(|()| is_so()).await;
     }
 
     /// The caller is done, whether it has had the lock or not.
