@@ -41,8 +41,7 @@ pub(super) enum Command {
         answer: oneshot::Sender<Vec<Arc<Status>>>,
     },
     Shutdown {
-        timeout: Duration,
-        abort_holders: bool,
+        event: Event,
         done: Shutdown,
     },
 }

@@ -237,16 +237,9 @@ impl Driver {
                 self.handle(Event::End { section, report });
             }
             Command::Look { key, answer } => self.look(&key, answer),
-            Command::Shutdown {
-                timeout,
-                abort_holders,
-                done,
-            } => {
+            Command::Shutdown { event, done } => {
                 self.shutdowns.push(done);
-                self.handle(Event::Shutdown {
-                    timeout,
-                    abort_holders,
-                });
+                self.handle(event);
             }
         }
     }

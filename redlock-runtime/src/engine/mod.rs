@@ -305,11 +305,12 @@ impl Engine {
         abort_holders: bool,
         done: impl FnOnce(ShutdownError) + Send + 'static,
     ) -> Result<(), Stopped> {
-        self.tell(Command::Shutdown {
+        let event = Event::Shutdown {
             timeout,
             abort_holders,
-            done: Box::new(done),
-        })
+        };
+        let done = Box::new(done);
+        self.tell(Command::Shutdown { event, done })
     }
 
     /// Waits until every node has connected or failed once.
