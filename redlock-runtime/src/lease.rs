@@ -36,12 +36,6 @@ impl FencingToken {
     }
 }
 
-impl From<FencingToken> for u64 {
-    fn from(token: FencingToken) -> Self {
-        token.0
-    }
-}
-
 /// For columns of type `bigint`.
 impl From<FencingToken> for i64 {
     fn from(token: FencingToken) -> Self {

@@ -152,12 +152,6 @@ impl RedlockConfig {
     }
 }
 
-impl From<RedlockConfig> for Builder {
-    fn from(config: RedlockConfig) -> Self {
-        config.into_builder()
-    }
-}
-
 impl fmt::Debug for RedlockConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.clone().into_builder(), f)

@@ -8,7 +8,7 @@ use std::{
     pin::Pin,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Waker},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use redlock_protocol::{
@@ -16,6 +16,8 @@ use redlock_protocol::{
     model::{Key, Model, Moment},
 };
 use tokio::time::Sleep;
+
+use crate::clock;
 
 /// A store that was never restarted has forgotten nothing: it votes at once, like a server that has run for so long.
 const UPTIME: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -123,7 +125,8 @@ impl Memory {
         if state.behavior == Behavior::Unresponsive {
             return None;
         }
-        let mut reply = state.model.run(request, moment(now));
+        let wall_micros = clock::wall_micros();
+        let mut reply = state.model.run(request, Moment { now, wall_micros });
         match (&mut reply, request) {
             // Node sets of one process may differ in it, because such a store never has to stay out.
             (Reply::Record(record), _) if !self.is_for_a_test => record.max_ttl = None,
@@ -421,15 +424,6 @@ impl MemoryLink {
         let due = after.map_or(due, |after| after.max(due));
         self.pending.push_back((due, event));
         events.extend(self.take_due());
-    }
-}
-
-/// This moment by the wall clock, and `now` by the engine's.
-fn moment(now: Instant) -> Moment {
-    let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    Moment {
-        now,
-        wall_micros: u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX),
     }
 }
 
