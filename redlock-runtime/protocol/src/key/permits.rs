@@ -31,7 +31,7 @@ const LOST_PAUSE: Duration = Duration::from_millis(2);
 
 /// One in this number of failed attempts is followed by one for any slot: of keys that nobody comes for, the leader
 /// has some that the other nodes lack, and lacks some that they have.
-const ASKS_ANY_EVERY: u32 = 4;
+const ASKS_ANY_EVERY: u32 = 2;
 
 /// What a line or a slot knows of the other.
 #[derive(Debug)]
