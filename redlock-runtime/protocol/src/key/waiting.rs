@@ -439,7 +439,7 @@ impl Key {
             return;
         };
         // The first time at once: the release is on its way before it.
-        let longest = SPLIT_PAUSE * (1 << split.tries.min(6));
+        let longest = SPLIT_PAUSE * (1 << split.tries.min(5));
         let pause = match split.tries {
             0 => pause,
             _ => pause.max(jitter(longest, cx.random())),
@@ -502,8 +502,6 @@ impl Key {
                 // One of several readers may have gone.
                 if place.holder == Some(Some(Owner::READERS)) {
                     backoff.listen(node, cx);
-                    // The others may be dead. Only an attempt learns when their keys expire.
-                    backoff.ask_by(cx.now().after(2 * backoff::LONGEST_POLL));
                 } else {
                     self.on_change(node, cx);
                 }
@@ -563,6 +561,11 @@ impl Key {
             return;
         };
         let place = &backoff.waiter.place;
+        if place.holder == Some(Some(Owner::READERS)) {
+            // One may have gone before the node was to tell, and the others may be dead. Only an attempt learns when
+            // their keys expire.
+            return backoff.ask_by(cx.now().after(2 * backoff::LONGEST_POLL));
+        }
         if place.holder.is_none_or(|holder| holder == owner) {
             return;
         }
