@@ -442,7 +442,7 @@ impl Traits {
             silence_limit: random
                 .pick(&[50 * MILLI, 200 * MILLI, SECOND])
                 .max(plan.slowest_reply(place))
-                .max(plan.lease / 500),
+                .max(plan.lease / 100),
             busy_from: random.pick(&[usize::MAX, BUSY_FROM, 1, 0]),
             default_ttl: plan.default_ttl(random),
             max_ttl,
