@@ -383,13 +383,13 @@ impl Request {
 pub enum Rejection {
     /// Its memory is full: `OOM`.
     OutOfMemory,
-    /// It is a replica: `READONLY`.
+    /// It is a replica: `READONLY`, `MASTERDOWN`.
     ReadOnly,
     /// It has fewer replicas than it needs to write: `NOREPLICAS`.
     TooFewReplicas,
     /// It cannot save its data: `MISCONF`.
     CannotSave,
-    /// It belongs to a Redis Cluster that was not named as one: `CLUSTERDOWN`, `CROSSSLOT`, `MOVED`.
+    /// It belongs to a Redis Cluster that was not named as one: `ASK`, `CLUSTERDOWN`, `CROSSSLOT`, `MOVED`, `TRYAGAIN`.
     InCluster,
     /// It does not know the command.
     UnknownCommand,
