@@ -88,6 +88,7 @@ struct Circumstances {
     verdicts: Vec<NodeVerdict>,
     /// The call was to wait for the lock.
     waits: bool,
+    value: Option<String>,
 }
 
 /// The reply of one node in the deciding round. `Display` writes a sentence that begins with the node's address.
@@ -181,6 +182,7 @@ impl Report {
             retry_after: None,
             verdicts: Vec::new(),
             waits: true,
+            value: None,
         }))
     }
 
@@ -194,6 +196,12 @@ impl Report {
         let nodes = nodes.iter().map(Arc::clone).zip(verdicts);
         let verdicts = nodes.map(|(node, verdict)| NodeVerdict { node, verdict });
         self.0.verdicts = verdicts.collect();
+        self
+    }
+
+    /// `value`: what the holder says.
+    pub(crate) fn with_value(mut self, value: Option<String>) -> Self {
+        self.0.value = value;
         self
     }
 
@@ -222,6 +230,13 @@ impl Report {
     #[must_use]
     pub fn outer_name(&self) -> Option<&str> {
         self.0.outer_name
+    }
+
+    /// Returns the [value](crate::Lock::value) of the lock's holder, for [`LockError::Contended`]. `None` unless the lock
+    /// that was asked for has a value, too, and a process with a value holds it.
+    #[must_use]
+    pub fn value(&self) -> Option<&str> {
+        self.0.value.as_deref()
     }
 
     /// Returns the key of the lock, with the [key prefix](crate::Builder::key_prefix).
@@ -369,6 +384,9 @@ fn write_contended(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
     } else {
         " is held by another owner"
     })?;
+    if let Some(value) = report.value() {
+        write!(f, " with the value `{}`", shown(value))?;
+    }
     if let Some(after) = after {
         write!(f, ", for at most {after:.1?} more")?;
     }

@@ -336,7 +336,8 @@ impl Lock {
     }
 
     /// Puts a value of up to 256 bytes beside the lock while it is held: an address, a version, a host.
-    /// [`Redlock::inspect`](crate::Redlock::inspect) and the program `redlock` show it.
+    /// [`Redlock::inspect`](crate::Redlock::inspect) and the program `redlock` show it, and so does
+    /// [`Report::value`](crate::Report::value) to another process whose call was refused.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -352,8 +353,8 @@ impl Lock {
     /// ```
     ///
     /// - The value is a hint. The nodes have it one request after the lock was acquired, and show it only while the
-    ///   lock is this holder's. If that request fails, they have it after the next renewal. [`LockError::Contended`]
-    ///   is without it, so that a refusal costs no further read: ask [`Redlock::inspect`](crate::Redlock::inspect).
+    ///   lock is this holder's. If that request fails, they have it after the next renewal. A call that fails with
+    ///   [`LockError::Contended`] reads it from one node, within its time, if its own lock has a value.
     /// - Everyone who may read the nodes can read it: it is no place for secrets.
     /// - Cost: a request to each node in the background when the lock is acquired, and one round trip for each section,
     ///   also within one process, because otherwise the sections of a [turn](Self#order-of-waiters) would share one

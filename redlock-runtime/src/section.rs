@@ -3,14 +3,15 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use redlock_protocol::{Refusal, Release};
+use redlock_protocol::{Refusal, Release, Verdict};
 
 use crate::{
     asked::Asked,
     blocking,
     config::{self, ConfigError, ConfigProblem, Options, ProblemKind, Renew, SectionInfo},
     engine::{Acquisition, Engine},
-    error::LockError,
+    error::{LockError, NodeVerdict, Report},
+    inspect,
     keys::{Keys, Other},
     lease::{self, Lease, Unasked},
     nesting,
@@ -23,6 +24,19 @@ use crate::{
 /// A section that joins a lease extends it only if more than a twentieth of the time that it asks for is
 /// gone: a section that begins within a turn may have as much less than its lease.
 const LATENESS: u32 = 20;
+
+/// Adds what the holder says on the first node that has named one. That node has just replied, so this is over soon;
+/// at the latest when the call has had its time.
+async fn hear_holder(shared: &Shared, report: Report, limit: Duration) -> Report {
+    let names = |it: &NodeVerdict| matches!(it.verdict, Verdict::HeldByAnother { .. });
+    let Some(place) = report.verdicts().iter().position(names) else {
+        return report;
+    };
+    let limit = limit.saturating_sub(report.elapsed());
+    let nodes = &shared.nodes[place..=place];
+    let value = inspect::value(nodes, report.key(), shared.engine.now(), limit).await;
+    report.with_value(value)
+}
 
 /// Owns one lease. Dropping it ends the lease in whatever phase it is: that never
 /// blocks, never panics, and needs no runtime.
@@ -45,7 +59,8 @@ pub struct Section {
 enum Asking {
     /// It joins that of a section around it, and wants so much of it to be left.
     Joins(Duration),
-    Waits(Acquisition, Option<Arc<str>>),
+    /// The caller may be kept for as long as this.
+    Waits(Acquisition, Option<Arc<str>>, Duration),
 }
 
 /// What an acquisition goes by.
@@ -164,14 +179,24 @@ impl Section {
         match self.ask()? {
             // In a box, because it is rare and large.
             Asking::Joins(wanted) => Box::pin(self.join(wanted)).await,
-            Asking::Waits(answer, value) => {
+            Asking::Waits(answer, value, limit) => {
                 let answer = answer.await;
-                self.on_answer(answer)?;
-                if let (Some(value), Ok(asked)) = (value, &self.lease.asked) {
-                    let note = script::note(asked.own.token(), &value).into();
-                    asked.shared.engine.note(asked.own.section, note);
+                let outcome = self.on_answer(answer);
+                let (Some(value), Ok(asked)) = (value, &self.lease.asked) else {
+                    return outcome;
+                };
+                match outcome {
+                    Ok(()) => {
+                        let note = script::note(asked.own.token(), &value).into();
+                        asked.shared.engine.note(asked.own.section, note);
+                        Ok(())
+                    }
+                    Err(LockError::Contended(report)) if !value.is_empty() => {
+                        let report = Box::pin(hear_holder(&asked.shared, report, limit)).await;
+                        Err(LockError::Contended(report))
+                    }
+                    refused => refused,
                 }
-                Ok(())
             }
         }
     }
@@ -200,7 +225,9 @@ impl Section {
             engine, observer, ..
         } = &**shared;
         self.course = observer.asked(own);
-        Ok(Asking::Waits(engine.acquire(own, params), wanted.value))
+        let limit = params.wait.saturating_add(params.node_timeout);
+        let answer = engine.acquire(own, params);
+        Ok(Asking::Waits(answer, wanted.value, limit))
     }
 
     fn on_answer(&mut self, answer: Result<(), Box<Refusal>>) -> Result<(), LockError> {

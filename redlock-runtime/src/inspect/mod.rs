@@ -48,3 +48,15 @@ pub(crate) async fn ask(nodes: &[Node], key: &str, now: Instant, limit: Duration
     }
     snapshots
 }
+
+/// What a holder of the lock says.
+pub(crate) async fn value(
+    nodes: &[Node],
+    key: &str,
+    now: Instant,
+    limit: Duration,
+) -> Option<String> {
+    let snapshots = ask(nodes, key, now, limit).await;
+    let found = Inspection::new(key.into(), snapshots, None, Vec::new(), now);
+    found.holders.into_iter().find_map(|holder| holder.value)
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{documented_rules, set_user, unhurried};
-use redlock_runtime::{Builder, HolderKind, Inspection, LockError, Redlock};
+use redlock_runtime::{Builder, Guard, Holder, HolderKind, Inspection, LockError, Redlock, Report};
 use redlock_tests::{Cluster, PATIENCE};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -102,6 +102,37 @@ async fn the_value_of_a_lock_is_shown_to_all_and_lives_as_long_as_the_lock() {
     assert!(shows(None)(&found), "{found}");
     assert!(cluster.iter().all(|node| left(node) != -1), "it expires");
     drop(guard);
+}
+
+#[tokio::test]
+async fn who_is_refused_hears_what_the_holder_says() {
+    let cluster = Cluster::start(3);
+    let holder = node_set(&cluster, "holder").await;
+    let other = node_set(&cluster, "other").await;
+    let value = |refused: Result<Guard, LockError>| {
+        let refused = refused.unwrap_err();
+        let value = refused.report().and_then(Report::value).map(str::to_owned);
+        assert!(matches!(refused, LockError::Contended(_)), "{refused}");
+        (value, refused.to_string())
+    };
+    let plain = |redlock: &Redlock| redlock.lock("k");
+    let permit = |redlock: &Redlock| redlock.lock("k").permits(1);
+    for lock in [plain, permit] {
+        let held = lock(&holder).value("10.0.0.7:8080");
+        let guard = held.clone().acquire().await.unwrap();
+        let shows = |it: &Holder| it.has_majority && it.value.is_some();
+        inspect_until(&other, "k", |found| found.holders.iter().any(shows)).await;
+        let asking = lock(&other).value("10.0.0.8:8080");
+        for wait in [Duration::ZERO, Duration::from_millis(50)] {
+            let (heard, text) = value(asking.clone().wait(wait).acquire().await);
+            assert_eq!(heard.as_deref(), Some("10.0.0.7:8080"));
+            assert!(text.contains("10.0.0.7:8080"), "{text}");
+        }
+        // Who shows nothing asks for nothing, and who has the lock itself asks no node.
+        assert_eq!(value(lock(&other).try_acquire().await).0, None);
+        assert_eq!(value(held.try_acquire().await).0, None);
+        guard.release().await;
+    }
 }
 
 #[tokio::test]
