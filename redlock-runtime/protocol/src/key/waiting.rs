@@ -327,7 +327,9 @@ impl Backoff {
         let key = Arc::clone(cx.name);
         let body = Request::Watch { key, owner: None };
         let armed = &mut self.waiter.place.armed;
-        if !armed.contains(&node) && cx.tell(node, Ask::Watch(None), body) {
+        // One that tells of nothing would put off the next look.
+        let tells = cx.nodes.tells_changes(node);
+        if tells && !armed.contains(&node) && cx.tell(node, Ask::Watch(None), body) {
             armed.push(node);
         }
     }

@@ -326,6 +326,38 @@ fn who_has_waited_for_long_still_hears_of_a_release() {
     }
 }
 
+/// Also not by one who lets another process go first: whenever that is, the next permit is found soon.
+#[test]
+fn a_node_that_tells_of_nothing_is_not_listened_to() {
+    for moment in 0..60 {
+        let mut world = World::with_clients(1, 4);
+        world.nodes[0].tells_changes = false;
+        world.break_connections(0);
+        (0..4).for_each(|client| world.await_votes(client));
+        hold(&mut world, 0, 0..3, 3);
+        let long = waiting(LEASE);
+        let mut waiting: Vec<usize> = (1..4).collect();
+        for &client in &waiting {
+            world.client(client).ask_permit(9, "k", 3, long);
+        }
+        world.run_for(LEASE / 50);
+        for section in 0..3 {
+            world.run_for(moment * HOP);
+            world.client(0).end(section);
+            let freed = world.now;
+            let next = loop {
+                let mut clients = waiting.iter();
+                match clients.position(|&client| world.client(client).answered(9).is_some()) {
+                    Some(next) => break next,
+                    None => assert!(world.step()),
+                }
+            };
+            waiting.remove(next);
+            world.assert_within(Duration::from_millis(120), freed);
+        }
+    }
+}
+
 #[test]
 fn a_caller_is_refused_when_it_has_waited_for_so_long() {
     let mut world = World::with_clients(3, 2);
