@@ -49,8 +49,8 @@ const LAYERS: Layers = &[
     (
         "section",
         &[
-            "asked", "blocking", "config", "engine", "error", "keys", "lease", "nesting",
-            "node_set", "observe", "script", "status",
+            "asked", "blocking", "config", "engine", "error", "inspect", "keys", "lease",
+            "nesting", "node_set", "observe", "script", "status",
         ],
     ),
     (

@@ -201,7 +201,8 @@ impl Nodes {
     }
 
     /// What most nodes are used with, if it is not `ours`: of those that this client has seen voting, and those that
-    /// vote or, if they are no majority, all others. One that somebody has used with another one keeps nobody out of the rest.
+    /// vote or, if they are no majority, all others. One that somebody has used with another one keeps nobody out of
+    /// the rest.
     fn other_max_ttl(&self, reading: &Reading, ours: Duration) -> Option<Duration> {
         let records = || self.nodes.iter().zip(reading.records.iter());
         let votes = |(node, record): &(&Node, &Option<Record>)| {
