@@ -520,8 +520,9 @@ impl Key {
             if let Some(line) = self.line() {
                 (line.losses, line.is_lost) = (line.losses + 1, true);
             }
-            // Who has met an outage leaves the one at the front to its pause.
-            if !is_outage {
+            // Who has met an outage leaves the one at the front to its pause, unless that waits to be told: it is not told
+            // of this release.
+            if !is_outage || self.place().is_some_and(|place| place.listens()) {
                 self.look_by(now.after(LOST_PAUSE));
             }
             return self.on_return(waiter.into());

@@ -174,6 +174,10 @@ impl Place {
         self.armed.retain(|&armed| armed != node);
     }
 
+    pub(super) fn listens(&self) -> bool {
+        !self.armed.is_empty()
+    }
+
     pub(super) fn disarm_all(&mut self) {
         self.armed.clear();
     }
