@@ -27,14 +27,15 @@ const LATENESS: u32 = 20;
 
 /// Adds what the holder says on the first node that has named one. That node has just replied, so this is over soon;
 /// at the latest when the call has had its time.
-async fn hear_holder(shared: &Shared, report: Report, limit: Duration) -> Report {
+async fn hear_holder(asked: &Asked, report: Report, limit: Duration) -> Report {
     let names = |it: &NodeVerdict| matches!(it.verdict, Verdict::HeldByAnother { .. });
     let Some(place) = report.verdicts().iter().position(names) else {
         return report;
     };
+    let (shared, permits) = (&asked.shared, asked.own.keys.permits());
     let limit = limit.saturating_sub(report.elapsed());
-    let nodes = &shared.nodes[place..=place];
-    let value = inspect::value(nodes, report.key(), shared.engine.now(), limit).await;
+    let (target, now) = (&shared.nodes[place].target, shared.engine.now());
+    let value = inspect::value(target, (report.key(), permits), now, limit).await;
     report.with_value(value)
 }
 
@@ -192,7 +193,7 @@ impl Section {
                         Ok(())
                     }
                     Err(LockError::Contended(report)) if !value.is_empty() => {
-                        let report = Box::pin(hear_holder(&asked.shared, report, limit)).await;
+                        let report = Box::pin(hear_holder(asked, report, limit)).await;
                         Err(LockError::Contended(report))
                     }
                     refused => refused,

@@ -13,6 +13,7 @@ use redlock_protocol::Instant;
 pub(crate) use self::breaking::Breaking;
 pub use self::found::{Holder, HolderKind, InspectedNode, Inspection, LocalSection, RemoteWaiter};
 use self::snapshot::Snapshot;
+pub(crate) use self::snapshot::value;
 pub use crate::node::ClientProcess;
 use crate::{
     config::Node,
@@ -47,16 +48,4 @@ pub(crate) async fn ask(nodes: &[Node], key: &str, now: Instant, limit: Duration
         }
     }
     snapshots
-}
-
-/// What a holder of the lock says.
-pub(crate) async fn value(
-    nodes: &[Node],
-    key: &str,
-    now: Instant,
-    limit: Duration,
-) -> Option<String> {
-    let snapshots = ask(nodes, key, now, limit).await;
-    let found = Inspection::new(key.into(), snapshots, None, Vec::new(), now);
-    found.holders.into_iter().find_map(|holder| holder.value)
 }

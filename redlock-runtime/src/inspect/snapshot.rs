@@ -7,7 +7,7 @@ use redlock_protocol::{Instant, MOST_SLOTS, Why, line_key, slot_key};
 
 use super::found::{Holder, HolderKind, InspectedNode, RemoteWaiter};
 use crate::{
-    node::{ClientProcess, Memory, Parts, of_server, read_reply},
+    node::{ClientProcess, Memory, Parts, Target, inquire, of_server, read_reply},
     script::{self, NOTE, QUEUE, note_of, owner_text, read_note},
 };
 
@@ -44,6 +44,43 @@ pub(crate) fn questions(key: &str, tag: &str) -> Vec<Vec<String>> {
 pub(super) fn places(key: &str) -> impl Iterator<Item = (Option<u32>, Arc<str>)> {
     let slots = (0..MOST_SLOTS).map(move |slot| (Some(slot), slot_key(key, slot)));
     std::iter::once((None, Arc::from(key))).chain(slots)
+}
+
+/// What a holder of the key, or of one of its permits, says on this node. By two commands: a caller that is refused may
+/// ask again soon.
+pub(crate) async fn value(
+    target: &Target,
+    (key, permits): (&str, Option<u32>),
+    now: Instant,
+    limit: Duration,
+) -> Option<String> {
+    let names: Vec<Arc<str>> = match permits {
+        Some(permits) => (0..permits).map(|slot| slot_key(key, slot)).collect(),
+        None => vec![key.into()],
+    };
+    let endpoint = match target {
+        Target::Redis(endpoint) => endpoint,
+        Target::Memory(memory) => {
+            let notes = names.iter().filter_map(|name| memory.parts(name, now).note);
+            return notes.into_iter().find_map(|note| value_of(&note));
+        }
+    };
+    let read = |kind: &str| {
+        let names = names
+            .iter()
+            .map(|name| format!("{}{kind}{name}", endpoint.tag));
+        std::iter::once("MGET".to_owned()).chain(names).collect()
+    };
+    let questions = vec![read(""), read(NOTE)];
+    let replies = inquire(vec![((**endpoint).clone(), questions)], limit).await;
+    let mut replies = replies.into_iter().next()?.ok()?.into_iter();
+    let mut next = || read_reply::<Vec<Option<Vec<u8>>>>(replies.next()?).ok();
+    let (owners, notes) = (next()?, next()?);
+    owners.into_iter().zip(notes).find_map(|(owner, note)| {
+        let owner = owner_text(script::owner(&owner?)?);
+        let note = String::from_utf8(note?).ok()?;
+        value_of(note_of(&owner, &note)?)
+    })
 }
 
 impl Snapshot {

@@ -123,16 +123,41 @@ async fn who_is_refused_hears_what_the_holder_says() {
         let shows = |it: &Holder| it.has_majority && it.value.is_some();
         inspect_until(&other, "k", |found| found.holders.iter().any(shows)).await;
         let asking = lock(&other).value("10.0.0.8:8080");
+        for node in &cluster {
+            node.command(&["CONFIG", "RESETSTAT"]);
+        }
         for wait in [Duration::ZERO, Duration::from_millis(50)] {
             let (heard, text) = value(asking.clone().wait(wait).acquire().await);
             assert_eq!(heard.as_deref(), Some("10.0.0.7:8080"));
             assert!(text.contains("10.0.0.7:8080"), "{text}");
+        }
+        // By two commands, and not by an inspection of all permits that there can be.
+        for node in &cluster {
+            let stats: String = node.query(&["INFO", "commandstats"]);
+            assert!(!stats.contains("client|list"), "{stats}");
+            let sent = stats
+                .lines()
+                .filter_map(|line| line.strip_prefix("cmdstat_get:calls="));
+            let sent = sent.filter_map(|rest| rest.split(',').next()?.parse::<u32>().ok());
+            assert!(sent.sum::<u32>() < 50, "{stats}");
         }
         // Who shows nothing asks for nothing, and who has the lock itself asks no node.
         assert_eq!(value(lock(&other).try_acquire().await).0, None);
         assert_eq!(value(held.try_acquire().await).0, None);
         guard.release().await;
     }
+}
+
+#[tokio::test]
+async fn so_does_who_is_refused_by_memory() {
+    let build = || Redlock::builder().nodes(["memory://said"]).build();
+    let (holder, other) = (build().await.unwrap(), build().await.unwrap());
+    let guard = holder.lock("k").value("a").acquire().await.unwrap();
+    inspect_until(&other, "k", |found| found.holders[0].value.is_some()).await;
+    let refused = other.lock("k").value("b").try_acquire().await.unwrap_err();
+    let report = refused.report().unwrap();
+    assert_eq!(report.value(), Some("a"));
+    drop(guard);
 }
 
 #[tokio::test]
