@@ -42,7 +42,7 @@ use self::{
     release::Releases,
     report::Reports,
     round::Round,
-    section::{Note, Section},
+    section::{Note, Over, Section},
     turn::Held,
     waiting::Backoff,
 };
@@ -89,8 +89,9 @@ enum Front {
 
 #[derive(Debug)]
 struct Stuck {
-    sections: Few<SectionId>,
-    claim: Claim,
+    sections: Few<Over>,
+    /// Unless it has been released because the sections have had their time.
+    claim: Option<Claim>,
 }
 
 impl Key {
@@ -229,14 +230,15 @@ impl Key {
 
     /// The caller is done, whatever became of its section.
     pub(crate) fn on_end(&mut self, section: SectionId, report: bool, cx: &mut Cx<'_>) {
-        let is_it = |stuck: &Stuck| stuck.sections.contains(&section);
+        let is_it = |stuck: &Stuck| stuck.sections.iter().any(|one| one.id == section);
         let release = if self.stuck.iter().any(is_it) {
             let lets_go = |stuck: &mut Stuck| {
-                stuck.sections.extract(|one| *one == section);
+                stuck.sections.extract(|one| one.id == section);
                 stuck.sections.is_empty()
             };
             // The last one has let go, so nobody works under these keys any more.
-            for Stuck { claim, .. } in self.stuck.extract(lets_go) {
+            let claims = self.stuck.extract(lets_go).into_iter();
+            for claim in claims.filter_map(|stuck| stuck.claim) {
                 self.releases.begin(&claim, Reports::default(), cx);
                 // The nodes may be free of them a round trip later.
                 self.retry_now(cx);
@@ -416,7 +418,7 @@ impl Key {
         for section in held.sections.drain(..) {
             cx.answer(section.id, Answer::Over(loss.clone()));
             // Told, but not gone: its body may still run, on this thread or another.
-            held.over.push(section.id);
+            held.over.push(section.into());
         }
         self.let_go(held, cx);
     }
@@ -435,6 +437,15 @@ impl Key {
         // The keys wait for a section that may never let go. These callers must not.
         held.reports.answer_all(release, cx);
         let sections = held.over;
+        // Other readers have let them live for longer than it had asked for. That must keep nobody out.
+        let is_late = sections.iter().all(|over| over.until <= cx.now());
+        let claim = match is_late {
+            true => {
+                self.releases.begin(&claim, Reports::default(), cx);
+                None
+            }
+            false => Some(claim),
+        };
         self.stuck.push(Stuck { sections, claim });
     }
 
@@ -473,12 +484,8 @@ impl Key {
             _ => Default::default(),
         };
         let held = held.iter().map(|section| section.id);
-        let held = held.chain(over.iter().copied());
-        let stuck = self
-            .stuck
-            .iter()
-            .flat_map(|stuck| &*stuck.sections)
-            .copied();
+        let stuck = self.stuck.iter().flat_map(|stuck| &*stuck.sections);
+        let stuck = over.iter().chain(stuck).map(|over| over.id);
         let front = self.front_waiter().into_iter();
         held.chain(stuck)
             .chain(front)
@@ -516,7 +523,8 @@ impl Key {
             Front::Held(held) => Some(&mut held.claim),
             Front::Free | Front::Standing(_) | Front::BackingOff(_) => None,
         };
-        let stuck = self.stuck.iter_mut().map(|stuck| &mut stuck.claim);
+        let stuck = self.stuck.iter_mut();
+        let stuck = stuck.filter_map(|stuck| stuck.claim.as_mut());
         let mut claims = front.into_iter().chain(stuck);
         claims.find(|claim| claim.owner == owner)
     }

@@ -41,6 +41,27 @@ pub(super) struct Section {
     pub(super) note: Option<Box<Note>>,
 }
 
+/// A section that has been told that its lease is over, and has not let go.
+#[derive(Debug)]
+pub(super) struct Over {
+    pub(super) id: SectionId,
+    /// The keys would have expired, had nobody but it asked for them.
+    pub(super) until: Instant,
+}
+
+impl From<Section> for Over {
+    fn from(section: Section) -> Self {
+        let Section {
+            id,
+            params,
+            deadline,
+            ..
+        } = section;
+        let until = deadline.after(params.key_ttl() - params.lease);
+        Self { id, until }
+    }
+}
+
 /// What a section says to those who look at the lock.
 #[derive(Debug)]
 pub(super) struct Note {

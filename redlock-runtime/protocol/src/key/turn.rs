@@ -32,7 +32,7 @@ use super::{
     Claim, Cx, Few, Front, Key, Queue, Waiter,
     report::{Report, Reports},
     round::Round,
-    section::Section,
+    section::{Over, Section},
     waiting::Place,
 };
 use crate::{
@@ -73,7 +73,7 @@ pub(super) struct Held {
     /// One at the most, unless the turn is shared.
     pub(super) sections: Vec<Section>,
     /// Those that are over beside others that go on, and have not let go.
-    pub(super) over: Few<SectionId>,
+    pub(super) over: Few<Over>,
     /// No reader joins before, if the nodes would have to be asked.
     pub(super) join_at: Instant,
     began: Instant,
@@ -180,7 +180,8 @@ impl Held {
 
     /// It has not let go.
     pub(super) fn has(&self, id: SectionId) -> bool {
-        self.sections.iter().any(|section| section.id == id) || self.over.contains(&id)
+        self.sections.iter().any(|section| section.id == id)
+            || self.over.iter().any(|over| over.id == id)
     }
 
     /// It is the only one that has the lock.
@@ -190,7 +191,7 @@ impl Held {
 
     /// The section lets go. What became of the release is known at once if its lease is over.
     pub(super) fn on_end(&mut self, id: SectionId, report: bool, cx: &Cx<'_>) -> Option<Release> {
-        self.over.extract(|over| *over == id);
+        self.over.extract(|over| over.id == id);
         let place = self.sections.iter().position(|section| section.id == id);
         let Some(place) = place else {
             return Some(Release::AlreadyExpired);
@@ -296,8 +297,8 @@ impl Held {
         for section in self.sections.extract_if(.., |section| is_late(section)) {
             let asked = self.refresh.as_deref().map(Round::verdicts);
             let verdicts = asked.unwrap_or_else(|| section.failed.to_vec());
-            self.over.push(section.id);
             cx.answer(section.id, Answer::Over(Loss::Expired { verdicts }));
+            self.over.push(section.into());
         }
         true
     }

@@ -171,11 +171,26 @@ fn each_reader_has_a_lease_of_its_own() {
         world.end(section);
     }
     world.run_for(5 * HOP);
-    assert_eq!(world.carriers("k").len(), 3, "the first may still write");
+    // Alone, its keys would have expired long ago.
+    assert_eq!(world.carriers("k"), []);
     world.release(1);
     while let answer = world.answer(1)
         && answer != Answer::Released(Release::AlreadyExpired)
     {}
+}
+
+/// Within the time of its own keys, nobody is let in before it lets go.
+#[test]
+fn a_reader_that_is_just_over_keeps_the_keys_until_it_lets_go() {
+    let mut world = World::new(3);
+    world.lock(1, "k", reading(Duration::ZERO));
+    world.run_for(Duration::from_secs(1));
+    world.lock(2, "k", reading(Duration::ZERO));
+    world.expired(1);
+    world.end(2);
+    world.run_for(5 * HOP);
+    assert_eq!(world.carriers("k").len(), 3, "the first may still write");
+    world.end(1);
     world.run_for(5 * HOP);
     assert_eq!(world.carriers("k"), []);
 }
