@@ -76,6 +76,12 @@ impl Attempt {
         now < until
     }
 
+    /// It can no longer be won, and the leader has told of a change since it refused.
+    fn is_outdated(&self, now: Instant) -> bool {
+        let Place { has_changed, .. } = self.waiter.place;
+        has_changed && self.round.is_lost() && self.waiter.goes_on_waiting(now)
+    }
+
     /// The question that begins has a node timeout of its own: three, one after the other, may not fit in one. The
     /// lease counts from `started`, and the caller gets its answer no later.
     fn renew_time(&mut self, started: Instant, cx: &Cx<'_>) {
@@ -270,6 +276,8 @@ impl Key {
             return false;
         };
         let won = match attempt.round.progress(cx.now()) {
+            // Far nodes only tell how it was before.
+            Progress::Open if attempt.is_outdated(cx.now()) => Err(Failure::Held),
             Progress::Open => return false,
             Progress::AskMore => {
                 if attempt.round.is_granted_by(attempt.waiter.place.leader) {

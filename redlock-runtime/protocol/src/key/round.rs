@@ -284,6 +284,12 @@ impl Round {
         self.is_ordered() && leader.is_some_and(is_open) && now < self.hedge_at()
     }
 
+    /// Too many refuse, and the leader is one of them.
+    pub(super) fn is_lost(&self) -> bool {
+        let refuses = |&(node, _): &(NodeId, Option<Owner>)| self.is_leader(node);
+        self.ballot.is_out_of_reach() && self.holders.iter().any(refuses)
+    }
+
     /// It may be none of the majority that is asked first: see `Nodes::order`.
     fn has_asked_leader(&self) -> bool {
         let Fanout { order, reached, .. } = &self.fanout;

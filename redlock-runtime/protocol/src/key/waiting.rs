@@ -83,7 +83,7 @@ pub(crate) struct Place {
     /// Of changes.
     is_told: bool,
     /// While the leader was being asked, it has told of a change.
-    has_changed: bool,
+    pub(super) has_changed: bool,
     /// So many refusals have named the same one as before.
     holder_stays: u32,
     /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as

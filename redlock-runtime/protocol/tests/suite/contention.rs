@@ -584,3 +584,29 @@ fn each_question_of_an_attempt_has_a_time_of_its_own() {
     assert!(granted > released);
     world.assert_within(10 * ROUND_TRIP, released);
 }
+
+/// A far node would only tell how it was before.
+#[test]
+fn who_is_told_of_the_release_waits_for_no_far_node() {
+    let mut world = World::with_clients(2, 2);
+    let leader = world.leader("k");
+    let far = 1 - leader;
+    world.client(0).lock(1, "k", params());
+    world.client(1).set_lag(far, 40 * HOP);
+    world.client(1).ask(1, "k", waiting(LEASE));
+    let asked = |world: &mut World, node| {
+        let asked = world.client(1).sends(is_acquire);
+        asked.iter().filter(|(_, to)| to.0 == node).count()
+    };
+    // It doubts the leader, and asks both.
+    let before = asked(&mut world, far);
+    while asked(&mut world, far) == before {
+        world.run_for(HOP);
+    }
+    world.run_for(ROUND_TRIP);
+    let before = asked(&mut world, leader);
+    world.client(0).end(1);
+    world.run_for(3 * HOP);
+    assert!(asked(&mut world, leader) > before);
+    world.client(1).granted(1);
+}
