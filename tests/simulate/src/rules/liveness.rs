@@ -1,12 +1,13 @@
 //! No caller waits for a lock that is free.
 
-use redlock_protocol::{NodeId, Owner, majority};
+use redlock_protocol::{NodeId, Owner, majority, stripe};
 
 use crate::{
     MILLI,
     ailment::Ailment,
     checker::Rule,
     draws::Draw,
+    names::POOL,
     network::Link,
     node::Node,
     world::{Phase, World},
@@ -139,7 +140,17 @@ impl World {
                 && !links[node].is_sick()
                 && left.iter().all(|left| left.owner == owner)
         };
-        (0..self.nodes.len()).filter(is_open).count() >= majority(self.nodes.len())
+        let is_offered = self.leader_of_line().is_none_or(|leader| is_open(&leader));
+        is_offered && (0..self.nodes.len()).filter(is_open).count() >= majority(self.nodes.len())
+    }
+
+    /// The node that says which permits are free. The key of a process that has died is one that is not.
+    fn leader_of_line(&self) -> Option<usize> {
+        self.plan.fleet.permits?;
+        let nodes = self.nodes.len();
+        let first = stripe(POOL) as usize % nodes;
+        let mut order = (first..first + nodes).map(|node| node % nodes);
+        order.find(|&node| self.can_vote(node))
     }
 
     /// Nodes have made or deleted keys.
@@ -150,7 +161,8 @@ impl World {
         }
         let lacks = |&node: &usize| self.nodes[node].key(key, self.now).is_none();
         let nodes = (0..self.nodes.len()).filter(|&node| self.can_vote(node));
-        let free = nodes.filter(lacks).count() >= majority(self.nodes.len());
+        let is_offered = self.leader_of_line().is_none_or(|leader| lacks(&leader));
+        let free = is_offered && nodes.filter(lacks).count() >= majority(self.nodes.len());
         let traffic = &mut self.traffic[key];
         if free {
             traffic.free_since.get_or_insert(self.now);
