@@ -146,6 +146,14 @@ pub(crate) struct RunArgs {
     /// How many holders may have the lock at a time. All must name the same number.
     #[arg(long, value_name = "NUMBER", conflicts_with = "shared")]
     pub(crate) permits: Option<u32>,
+    /// How many of the permits the command takes at once. Default: 1.
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "permits",
+        conflicts_with = "at_least"
+    )]
+    pub(crate) weight: Option<u32>,
     /// Share the lock with others that share it.
     #[arg(long)]
     pub(crate) shared: bool,
@@ -195,6 +203,7 @@ impl RunArgs {
             max_hold: self.max_hold,
             at_least: self.at_least,
             permits: self.permits,
+            weight: self.weight,
             shared: self.shared,
             fair: self.fair,
             ..Options::default()

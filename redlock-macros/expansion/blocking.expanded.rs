@@ -13,6 +13,7 @@ fn reserve(sku: u64, connection: &mut Connection) -> Result<u32, Error> {
             ),
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::None,
+            weight: __redis_lock::std::option::Option::None,
             shared: false,
             reentrant: false,
             fair: false,

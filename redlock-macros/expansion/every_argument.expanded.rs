@@ -20,6 +20,7 @@ async fn report() -> Option<impl Display> {
                 __redis_lock::std::time::Duration::from_millis(2000u64),
             ),
             permits: __redis_lock::std::option::Option::None,
+            weight: __redis_lock::std::option::Option::None,
             shared: false,
             reentrant: false,
             fair: true,

@@ -11,6 +11,7 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::None,
+            weight: __redis_lock::std::option::Option::None,
             shared: false,
             reentrant: false,
             fair: false,

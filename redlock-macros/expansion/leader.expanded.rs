@@ -13,6 +13,7 @@ async fn schedule(jobs: &Jobs, store: Store) -> Result<(), LockError> {
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::None,
+            weight: __redis_lock::std::option::Option::None,
             shared: false,
             reentrant: false,
             fair: true,

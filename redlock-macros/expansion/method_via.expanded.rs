@@ -18,6 +18,7 @@ impl Shop {
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
                     permits: __redis_lock::std::option::Option::None,
+                    weight: __redis_lock::std::option::Option::None,
                     shared: false,
                     reentrant: false,
                     fair: false,

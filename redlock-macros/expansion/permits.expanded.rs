@@ -11,6 +11,7 @@ async fn export(id: u64) -> Result<u64, LockError> {
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::Some(3u32),
+            weight: __redis_lock::std::option::Option::None,
             shared: false,
             reentrant: false,
             fair: false,

@@ -20,6 +20,7 @@ const ARGUMENTS: &[&str] = &[
     "leader",
     "value",
     "permits",
+    "weight",
     "lease",
     "name",
     "when_held",

@@ -50,6 +50,7 @@ mod tokens;
 /// | `at_least = 5s` | keeps the lock for at least this time, even if the body ends sooner; at most `expire`; not with `reentrant` ([`Lock::at_least`]) | the lock is released when the body ends |
 /// | `shared` | [readers](#readers-and-writers): runs at the same time as other `shared` calls | exclusive |
 /// | `permits = 3` | [how many calls](#permits) of the fleet hold the lock at a time, 1 to 1024: a literal, a `u32` constant, or an expression over the arguments, such as `limits.exports` | one |
+/// | `weight = 2` | how many of the `permits` a call takes, a number like that; not with `at_least` ([`Lock::weight`]) | one |
 /// | `reentrant` | [joins](#functions-that-call-each-other) the lease of an outer body of the same task | such a call fails with `LockError::Nested` |
 /// | `fair` | serves the callers of all processes in the order of their calls; for one key, without `permits` ([`Lock::fair`]) | in order within a process, turns between processes |
 /// | `leader` | runs the body while this process [leads](#leaders) the fleet, and again when it leads again | the body runs once |
@@ -352,6 +353,7 @@ mod tokens;
 /// [`Lock::fair`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.fair
 /// [`Lock::shared`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.shared
 /// [`Lock::permits`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.permits
+/// [`Lock::weight`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.weight
 /// [`Lock::reentrant`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.reentrant
 /// [`Lock::value`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.value
 /// [`Lock::acquire_blocking`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.acquire_blocking

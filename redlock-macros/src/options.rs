@@ -25,7 +25,7 @@ pub(crate) struct Declaration {
 }
 
 /// When a value is known.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Expansion,
     /// To rustc, in an item.
@@ -157,7 +157,7 @@ fn may_name_generics(path: &ExprPath) -> bool {
     path.qself.is_some() || (segments.len() > 1 && starts_with_type() && !is_of_duration)
 }
 
-fn fields(args: &Args) -> [Field; 6] {
+fn fields(args: &Args) -> [Field; 7] {
     let some = |value| quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#value));
     let every = |value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value));
     let none = quote_spanned!(mixed()=> __redis_lock::std::option::Option::None);
@@ -174,6 +174,12 @@ fn fields(args: &Args) -> [Field; 6] {
             otherwise,
         };
     let interval = args.renew.as_ref().and_then(Renew::interval);
+    let permits = args.permits.as_ref().map(count);
+    let known = permits.as_ref().map(|(stage, ..)| *stage);
+    // Not sooner than the permits, which it is compared with.
+    let weight = args.weight.as_ref().map(count);
+    let weight =
+        weight.map(|(stage, span, value)| (stage.max(known.unwrap_or(stage)), span, value));
     [
         field(
             "expire",
@@ -200,7 +206,8 @@ fn fields(args: &Args) -> [Field; 6] {
             &some,
             none.clone(),
         ),
-        field("permits", args.permits.as_ref().map(permits), &some, none),
+        field("permits", permits, &some, none.clone()),
+        field("weight", weight, &some, none),
     ]
 }
 
@@ -215,7 +222,7 @@ fn duration(given: &Given<Known>) -> Value {
     })
 }
 
-fn permits(given: &Given<u32>) -> Value {
+fn count(given: &Given<u32>) -> Value {
     let ty = |place| quote_spanned!(place=> __redis_lock::std::primitive::u32);
     value(given, ty, |count| {
         let mut count = Literal::u32_suffixed(*count);
@@ -226,7 +233,7 @@ fn permits(given: &Given<u32>) -> Value {
 
 /// Of one among several keys.
 pub(crate) fn permits_of_member(count: &Given<u32>) -> TokenStream {
-    match permits(count) {
+    match self::count(count) {
         // An item, because `cargo check` does not evaluate an inline constant.
         (Stage::Compilation, place, value) => {
             let value = quote_spanned!(at(place)=> __redis_lock::check_permits(#value));

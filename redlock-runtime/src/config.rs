@@ -16,7 +16,7 @@ mod tls_nodes;
 
 use std::{sync::Arc, time::Duration};
 
-use redlock_protocol::{LockParams, Mode};
+use redlock_protocol::{LockParams, Member, Mode};
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
@@ -179,6 +179,16 @@ impl Options {
             Mode::Shared
         } else {
             Mode::Exclusive
+        }
+    }
+
+    /// What is locked with them.
+    pub(crate) fn member(&self, key: Arc<str>) -> Member {
+        Member {
+            key,
+            permits: self.permits.unwrap_or_default(),
+            weight: self.weight.unwrap_or(1),
+            mode: self.mode(),
         }
     }
 

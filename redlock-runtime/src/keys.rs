@@ -16,8 +16,8 @@ pub(crate) enum Keys {
 pub(crate) enum Other {
     /// All or none.
     All(All),
-    /// One of this number of permits.
-    Permit(Arc<str>, u32),
+    /// One or more of the permits of a lock.
+    Permits(Member),
 }
 
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Keys {
         match self {
             Self::Other(other) => match &**other {
                 Other::All(all) => Some(all),
-                Other::Permit(..) => None,
+                Other::Permits(_) => None,
             },
             Self::One(_) => None,
         }
@@ -63,16 +63,24 @@ impl Keys {
         Some(&self.as_all()?.members)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
-        let (one, several): (_, &[Member]) = match self {
-            Self::One(key) => (Some(key), &[]),
+    /// Each of them, unless it is one key.
+    pub(crate) fn listed(&self) -> &[Member] {
+        match self {
+            Self::One(_) => &[],
             Self::Other(other) => match &**other {
-                Other::All(all) => (None, &all.members),
-                Other::Permit(key, _) => (Some(key), &[]),
+                Other::All(all) => &all.members,
+                Other::Permits(member) => std::slice::from_ref(member),
             },
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+        let one = match self {
+            Self::One(key) => Some(key),
+            Self::Other(_) => None,
         };
-        one.into_iter()
-            .chain(several.iter().map(|member| &member.key))
+        let listed = self.listed().iter().map(|member| &member.key);
+        one.into_iter().chain(listed)
     }
 
     /// Each of them; all are shared if `is_shared` says so and they are not several.
@@ -81,15 +89,12 @@ impl Keys {
             true => Mode::Shared,
             false => Mode::Exclusive,
         };
-        let permits = self.permits().unwrap_or_default();
-        let member = |key: &Arc<str>| Member {
-            key: Arc::clone(key),
-            permits,
-            mode,
-        };
-        match self.several() {
-            Some(members) => members.to_vec(),
-            None => self.iter().map(member).collect(),
+        match self {
+            Self::One(key) => vec![Member {
+                mode,
+                ..Member::alone(Arc::clone(key))
+            }],
+            Self::Other(_) => self.listed().to_vec(),
         }
     }
 
@@ -115,7 +120,7 @@ impl Keys {
                     let members = all.members.iter_mut();
                     members.for_each(|member| put_before(&mut member.key));
                 }
-                Other::Permit(key, _) => put_before(key),
+                Other::Permits(member) => put_before(&mut member.key),
             },
         }
     }
@@ -132,20 +137,23 @@ impl Keys {
         }
     }
 
-    /// Who has the others needs none of these: no key is beside them. One of many permits is none of
-    /// fewer.
+    /// Who has the others needs none of these: no key is beside them, and no more of its permits. One of many permits
+    /// is none of fewer.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
         let others = others.members(false);
         self.members(false).iter().all(|own| {
-            let is_it = |other: &Member| are_one_lock(own, other) && own.permits >= other.permits;
+            let is_it = |other: &Member| {
+                let is_enough = own.permits >= other.permits && own.weight <= other.weight;
+                are_one_lock(own, other) && is_enough
+            };
             others.iter().any(is_it)
         })
     }
 
     pub(crate) fn permits(&self) -> Option<u32> {
         match self {
-            Self::Other(other) => match **other {
-                Other::Permit(_, permits) => Some(permits),
+            Self::Other(other) => match &**other {
+                Other::Permits(member) => Some(member.permits),
                 Other::All(_) => None,
             },
             Self::One(_) => None,

@@ -6,8 +6,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlock_protocol::Mode;
-
 use crate::{
     config::{Options, Renew},
     error::LockError,
@@ -56,7 +54,7 @@ use crate::{
 ///
 /// - [`permits`](Self::permits), [`shared`](Self::shared), [`fair`](Self::fair) and [several
 ///   keys](crate::Redlock::lock_all): at most one of them
-/// - [`at_least`](Self::at_least) with [`shared`](Self::shared) or several keys, or with
+/// - [`at_least`](Self::at_least) with [`shared`](Self::shared), [`weight`](Self::weight) or several keys, or with
 ///   [`reentrant`](Self::reentrant): a section that joins leaves the release to the outer one
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held before `acquire` is awaited"]
@@ -266,6 +264,38 @@ impl Lock {
     #[doc(alias = "semaphore")]
     pub const fn permits(mut self, permits: u32) -> Self {
         self.options.permits = Some(permits);
+        self
+    }
+
+    /// Takes this many of the [permits](Self::permits) at once, from 1 to their number: for a call that needs a larger
+    /// part of what they stand for. Default: 1.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://weight"]).build().await?;
+    /// let cores = redlock.lock("cores").permits(8);
+    /// let large = cores.clone().weight(6).acquire().await?;
+    /// assert!(cores.clone().weight(3).acquire().await.is_err(), "two are left");
+    /// let small = cores.weight(2).acquire().await?;
+    /// # drop((large, small));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// - It is one lease with one fencing token, as of [several keys](crate::Redlock::lock_all). It ends when the first
+    ///   permit is lost.
+    /// - While too few permits are free, a call with [`wait`](Self::wait) collects them one by one, and keeps and renews
+    ///   those that it has, unused. Only one call collects at a time, so two cannot wait for each other: it holds the
+    ///   key `cores#__redlock:gate` until it has all, and the others wait for that. Calls for one permit do not.
+    /// - A call that fails, or is dropped, gives all of them back.
+    /// - Without [`wait`](Self::wait), calls that come at the same time can refuse each other.
+    /// - Cost: two or three round trips, with a request for each permit and node. If permits are taken, one more for each.
+    /// - A [re-entrant](Self::reentrant) call joins an enclosing one of the same weight or more.
+    /// - It [excludes some options](Self#options-that-exclude-each-other).
+    #[doc(alias = "acquire_many")]
+    pub const fn weight(mut self, permits: u32) -> Self {
+        self.options.weight = Some(permits);
         self
     }
 
@@ -562,7 +592,8 @@ impl Lock {
 }
 
 /// A member of [`Redlock::lock_all`](crate::Redlock::lock_all): a key, which is locked exclusively, or a [`Lock`], which
-/// can be [`shared`](Lock::shared) or have [`permits`](Lock::permits). Set all other options on the result:
+/// can be [`shared`](Lock::shared) or have [`permits`](Lock::permits), also with a [`weight`](Lock::weight). Set all
+/// other options on the result:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -601,11 +632,7 @@ impl Member {
 impl<K: AsRef<str>> From<K> for Member {
     fn from(key: K) -> Self {
         Self {
-            member: redlock_protocol::Member {
-                key: key.as_ref().into(),
-                permits: 0,
-                mode: Mode::Exclusive,
-            },
+            member: redlock_protocol::Member::alone(key.as_ref().into()),
             problem: None,
             of: None,
         }
@@ -621,24 +648,24 @@ impl From<Lock> for Member {
 impl From<&Lock> for Member {
     fn from(lock: &Lock) -> Self {
         let Options {
-            shared, permits, ..
+            shared,
+            permits,
+            weight,
+            ..
         } = lock.options;
         let of_a_member = Options {
             shared,
             permits,
+            weight,
             ..Options::default()
         };
         let has_other = lock.options != of_a_member || lock.name.is_some() || lock.value.is_some();
         let problem = lock.options.first_problem().map(|problem| problem.fact());
         let other = (has_other || lock.keys.several().is_some()).then_some(
-            "a member of `lock_all` has no option but `shared` or `permits`; set the others on what `lock_all` returns",
+            "a member of `lock_all` has no option but `shared`, `permits` and `weight`; set the others on what `lock_all` returns",
         );
         Self {
-            member: redlock_protocol::Member {
-                key: lock.keys.text(),
-                permits: permits.unwrap_or_default(),
-                mode: lock.options.mode(),
-            },
+            member: lock.options.member(lock.keys.text()),
             problem: problem.or(other),
             of: Some(Arc::clone(&lock.shared)),
         }

@@ -97,11 +97,7 @@ impl ListedKey {
     pub fn exclusive(key: impl Into<Key>) -> Self {
         let Key { text, empty } = key.into();
         Self {
-            member: Member {
-                key: text.into(),
-                permits: 0,
-                mode: Mode::Exclusive,
-            },
+            member: Member::alone(text.into()),
             empty,
             problem: None,
         }

@@ -87,8 +87,9 @@ impl Section {
                 return Err(LockError::EmptyKey { placeholder: None });
             }
             keys.put_before(&shared.settings.key_prefix);
-            if let (Keys::One(key), Some(permits)) = (&keys, options.permits) {
-                keys = Keys::Other(Other::Permit(Arc::clone(key), permits).into());
+            if let (Keys::One(key), Some(_)) = (&keys, options.permits) {
+                let member = options.member(Arc::clone(key));
+                keys = Keys::Other(Other::Permits(member).into());
             }
             let mut problems = config::problems_of_keys(keys.iter());
             problems.extend(

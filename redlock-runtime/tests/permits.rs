@@ -61,9 +61,14 @@ async fn a_nested_section_shares_the_permit_or_fails() {
     let permits = |count| redlock.lock(KEY).permits(count);
     assert!(nested(permits(3), permits(3).reentrant()).await.unwrap());
     assert!(nested(permits(2), permits(3).reentrant()).await.unwrap());
+    let outer = permits(3).weight(2);
+    assert!(nested(outer.clone(), permits(3).reentrant()).await.unwrap());
+    assert!(nested(outer.clone(), outer.reentrant()).await.unwrap());
     for (outer, inner) in [
         (permits(3), permits(3)),
         (permits(3), permits(2).reentrant()),
+        (permits(3).weight(2), permits(3)),
+        (permits(3), permits(3).weight(2).reentrant()),
     ] {
         let error = nested(outer, inner).await.unwrap_err();
         assert!(matches!(error, LockError::Nested(_)), "{error}");
@@ -111,6 +116,66 @@ async fn what_cannot_work_is_told() {
             .unwrap_err();
         assert_eq!(problem(&error).setting, "permits");
     }
+    let at_least = Duration::from_secs(1);
+    for lock in [
+        redlock.lock(KEY).permits(3).weight(0),
+        redlock.lock(KEY).permits(3).weight(4),
+        redlock.lock(KEY).weight(2),
+    ] {
+        let error = lock.acquire().await.unwrap_err();
+        assert_eq!(problem(&error).setting, "weight");
+        let error = redlock.lock_all([lock]).acquire().await.unwrap_err();
+        assert!(error.to_string().contains("`weight`"), "{error}");
+    }
+    for lock in [
+        redlock.lock(KEY).permits(3).weight(2).at_least(at_least),
+        redlock.lock(KEY).permits(3).weight(2).shared(),
+        redlock.lock(KEY).permits(3).weight(2).fair(),
+        redlock.lock_all([KEY]).permits(3).weight(2),
+    ] {
+        let error = lock.acquire().await.unwrap_err();
+        assert_eq!(problem(&error).kind, ProblemKind::NotTogether);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_permits_are_had_at_once() {
+    const LARGE: u32 = 2;
+
+    #[redis_lock(key = "k", permits = count, weight = LARGE, via = redlock)]
+    async fn large(redlock: &Redlock, count: u32) -> Result<bool, LockError> {
+        let lock = redlock.lock(KEY).permits(count);
+        let mut others = Vec::new();
+        // In a task of its own, which is under no lease.
+        let taken = async move {
+            while let Ok(guard) = lock.acquire().await {
+                others.push(guard);
+            }
+            others.len()
+        };
+        Ok(tokio::spawn(taken).await.unwrap() == 3)
+    }
+
+    let redlock = redlock("weight").await;
+    assert!(large(&redlock, 5).await.unwrap());
+    let error = large(&redlock, 1).await.unwrap_err();
+    assert_eq!(problem(&error).setting, "weight");
+    let pool = redlock.lock(KEY).permits(5).wait(Duration::from_secs(60));
+    let all = redlock.lock_all([redlock.lock(KEY).permits(5).weight(5), redlock.lock("a")]);
+    let all = all.wait(Duration::from_secs(60)).acquire().await.unwrap();
+    // They collect, and one of them is gone before it has all.
+    let [gone, next] = [4, 5].map(|weight| tokio::spawn(pool.clone().weight(weight).acquire()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    gone.abort();
+    assert!(!next.is_finished());
+    all.release().await;
+    let next = next.await.unwrap().unwrap();
+    let error = redlock.lock(KEY).permits(5).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended(_)), "{error}");
+    let found = redlock.inspect(KEY).await;
+    assert_eq!(found.holders.len(), 5, "{found}");
+    next.release().await;
+    assert!(!redlock.inspect(KEY).await.is_held());
 }
 
 #[redis_lock(key = "export:{shop}", permits = 2, via = redlock, when_held = Ok(0))]

@@ -10,4 +10,21 @@ async fn with_a_unit() -> Result<(), LockError> {
     Ok(())
 }
 
+#[redis_lock(key = "exports", permits = 3, weight = 4)]
+async fn more_than_there_are() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "exports", weight = 2)]
+async fn of_nothing() -> Result<(), LockError> {
+    Ok(())
+}
+
+const LARGE: u32 = 4;
+
+#[redis_lock(key = "exports", permits = 3, weight = LARGE)]
+async fn more_than_there_are_by_a_constant() -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -321,6 +321,10 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
         ),
         (&["--permits", "0"], "a lock has 1 to 1024 permits"),
         (
+            &["--permits", "2", "--weight", "3"],
+            "`--weight`: `weight` must be at least 1",
+        ),
+        (
             &["--guard-band", "0s"],
             "`--guard-band`: `guard_band` must be longer",
         ),
@@ -441,6 +445,17 @@ fn each_kind_of_lock_can_be_had() {
     let third = output(&cluster, &run(&["-q", "--permits", "2"], "echo never"));
     assert_eq!(third.status.code(), Some(75));
     permits.iter().for_each(Worker::wait_success);
+
+    let weight = ["--permits", "3", "--weight", "2"];
+    let large = begin(&cluster, &weight, SAYS);
+    let second = output(
+        &cluster,
+        &run(&[&["-q"], &weight[..]].concat(), "echo never"),
+    );
+    assert_eq!(second.status.code(), Some(75));
+    begin(&cluster, &["--permits", "3"], SAYS).wait_success();
+    large.wait_success();
+    begin(&cluster, &["--permits", "3", "--weight", "3"], SAYS).wait_success();
 
     begin(&cluster, &["--fair", "--wait", "1m"], SAYS).wait_success();
     begin(&cluster, &["--at-least", "20s"], SAYS).wait_success();

@@ -72,7 +72,7 @@ fn unknown_arguments() {
         (
             "colour",
             "the arguments are `key`, `expire`, `wait`, `renew`, `max_hold`, `at_least`, `shared`, \
-             `permits`, `reentrant`, `fair`, `leader`, `value`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`",
+             `permits`, `weight`, `reentrant`, `fair`, `leader`, `value`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`",
         ),
     ] {
         let name = source.trim_start_matches("r#").split(' ').next().unwrap();

@@ -1,6 +1,6 @@
 //! The values of arguments: what stands after `=`.
 
-use std::ops::RangeInclusive;
+use std::{fmt::Display, ops::RangeInclusive};
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::parse::{ParseStream, Parser};
@@ -19,7 +19,12 @@ fn rest(input: ParseStream) -> Result<TokenStream> {
 /// As in the runtime.
 const PERMITS: RangeInclusive<u32> = 1..=1_024;
 
-pub(super) fn permits(input: ParseStream, arguments: &[String]) -> Result<Given<u32>> {
+/// How many there are, or are taken at once.
+pub(super) fn permits(
+    name: impl Display,
+    input: ParseStream,
+    arguments: &[String],
+) -> Result<Given<u32>> {
     let value = rest(input)?;
     if let Some(given) = Given::parse(value.clone(), arguments) {
         return given;
@@ -33,11 +38,10 @@ pub(super) fn permits(input: ParseStream, arguments: &[String]) -> Result<Given<
             PERMITS.start(),
             PERMITS.end()
         ),
-        None => {
-            "`permits` takes a number such as `3`, the path of a constant, or an argument with its \
-                 fields and methods"
-                .to_owned()
-        }
+        None => format!(
+            "`{name}` takes a number such as `3`, the path of a constant, or an argument with its \
+             fields and methods"
+        ),
     };
     Err(Error::new_spanned(value, message))
 }
@@ -153,7 +157,7 @@ fn of_mode(
         if more.is_none() || content.is_empty() {
             return wrong();
         }
-        key.kind = Kind::Permits(permits(content, arguments)?);
+        key.kind = Kind::Permits(permits("permits", content, arguments)?);
         content.parse::<Option<Token![,]>>()?;
     }
     if content.is_empty() { Ok(key) } else { wrong() }

@@ -6,7 +6,7 @@ use syn::Error;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 18] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 19] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
@@ -15,6 +15,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 18] = [
     ("at_least", "at_least = 5s"),
     ("shared", "shared"),
     ("permits", "permits = 3"),
+    ("weight", "weight = 2"),
     ("reentrant", "reentrant"),
     ("fair", "fair"),
     ("leader", "leader"),

@@ -14,13 +14,14 @@ use crate::suggest;
 const SEVERAL_KEYS: &str = "several keys";
 
 /// What cannot be combined, as in the runtime.
-const EXCLUDED: [(&str, &str); 18] = [
+const EXCLUDED: [(&str, &str); 19] = [
     ("shared", SEVERAL_KEYS),
     ("permits", SEVERAL_KEYS),
     ("fair", SEVERAL_KEYS),
     ("at_least", SEVERAL_KEYS),
     ("at_least", "shared"),
     ("at_least", "reentrant"),
+    ("at_least", "weight"),
     ("permits", "shared"),
     ("fair", "shared"),
     ("fair", "permits"),
@@ -49,6 +50,16 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
         let message = "`max_hold` has no effect without `renew`; \
                        the lease already ends after `expire`";
         mistakes.add_at(span, message);
+    }
+    if let Some(span) = args.given("weight") {
+        let known = |given: &Option<Given<u32>>| given.as_ref().and_then(Given::known).copied();
+        let most = known(&args.permits).unwrap_or(u32::MAX);
+        if !args.intended("permits") {
+            let message = "`weight` says how many of the `permits` a call takes; add `permits`";
+            mistakes.add_at(span, message);
+        } else if known(&args.weight).is_some_and(|weight| weight > most) {
+            mistakes.add_at(span, "`weight` must be at least 1, and at most `permits`");
+        }
     }
     for (name, other) in EXCLUDED {
         let (is_given, other) = match other {

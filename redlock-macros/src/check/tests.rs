@@ -330,10 +330,37 @@ fn permits_are_a_number() {
 }
 
 #[test]
+fn a_weight_is_a_number_of_the_permits() {
+    let of = |args: &str| argument_mistakes(&format!("key = \"k\", {args}"));
+    for args in [
+        "permits = 3, weight = 3",
+        "weight = 1, permits = 1",
+        "permits = MOST, weight = 9",
+        "permits = 3, weight = order.size",
+    ] {
+        assert!(of(args).is_empty(), "{args}");
+    }
+    for (args, mistake) in [
+        ("weight = 0, permits = 3", "a lock has 1 to 1024 permits"),
+        (
+            "weight = 4, permits = 3",
+            "`weight` must be at least 1, and at most `permits`",
+        ),
+        (
+            "weight = 2",
+            "`weight` says how many of the `permits` a call takes; add `permits`",
+        ),
+    ] {
+        assert_eq!(of(args), [mistake]);
+    }
+}
+
+#[test]
 fn what_cannot_be_combined() {
     for (name, other) in EXCLUDED {
         let example = |name: &str| match name {
             SEVERAL_KEYS => "key = [\"a\", \"b\"]",
+            "weight" => "permits = 3, weight = 2",
             name => {
                 ARGUMENTS
                     .iter()

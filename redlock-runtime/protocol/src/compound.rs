@@ -12,6 +12,10 @@
 //! unless a round for it has taken them already: so all later tokens of each key are above it. That
 //! round brings back most of the lease where other keys were waited for meanwhile.
 //!
+//! Of several permits of one lock each is a part. Before them comes the lock's *gate*, which the section has alone
+//! until it has all of its keys. Without it two sections could have half of the permits each, and wait for the rest.
+//! Who wants one permit needs no gate.
+//!
 //! Others that have a key at the same time, because it is shared or has permits, may have the same number: their
 //! tokens have no order, and each is between those of earlier and of later holders.
 //!
@@ -23,7 +27,7 @@ use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
     message::{Member, SectionId},
     rules::{
-        token::Token,
+        token::{Token, gate_key},
         validity::{LeaseParams, LockParams, default_renewal},
     },
     time::Instant,
@@ -119,6 +123,32 @@ pub(crate) enum Word {
     StopRenewing,
 }
 
+impl Member {
+    /// Each key that the section has of this lock, in the order in which it gets them.
+    fn parts(self) -> impl Iterator<Item = Self> {
+        let permit = Self {
+            weight: 1,
+            ..self.clone()
+        };
+        let permits = std::iter::repeat_n(permit, self.weight.max(1) as usize);
+        let gate = self.is_gate().then_some(self);
+        gate.into_iter().chain(permits)
+    }
+
+    /// As a part it is the gate, and its permits are parts of their own.
+    pub(crate) const fn is_gate(&self) -> bool {
+        self.weight > 1
+    }
+
+    /// What is asked for; the callers of a lock with permits then wait in its line.
+    pub(crate) fn asked_key(&self) -> Arc<str> {
+        match self.is_gate() {
+            true => gate_key(&self.key),
+            false => Arc::clone(&self.key),
+        }
+    }
+}
+
 impl Part {
     const fn held(&self) -> Option<Held> {
         match self.stage {
@@ -149,7 +179,11 @@ impl Compound {
         let mut compound = Self {
             params,
             asked: now,
-            parts: locks.into_iter().map(part).collect(),
+            parts: locks
+                .into_iter()
+                .flat_map(Member::parts)
+                .map(part)
+                .collect(),
             state: State::Acquiring,
             raises: 0,
             attempts: 0,
@@ -335,6 +369,12 @@ impl Compound {
         if self.is_asking() {
             return;
         }
+        // Not sooner: who loses a permit until here goes on collecting.
+        for place in 0..self.parts.len() {
+            if self.parts[place].lock.is_gate() {
+                self.end_part(place, false);
+            }
+        }
         let max_hold = self.params.max_hold;
         // Only now `max_hold` counts: the time in which keys were waited for is not the section's.
         self.tell_all(Word::Begin { token, max_hold });
@@ -459,13 +499,18 @@ impl Compound {
 
     /// Ends the parts from this one on. With `report` they are idle once they have reported.
     fn end(&mut self, from: usize, report: bool) {
-        for (place, part) in self.parts.iter_mut().enumerate().skip(from) {
-            if !matches!(part.stage, Stage::Idle) {
-                if !report {
-                    part.stage = Stage::Idle;
-                }
-                self.steps.push(Step::Tell(place, Word::End { report }));
+        for place in from..self.parts.len() {
+            self.end_part(place, report);
+        }
+    }
+
+    fn end_part(&mut self, place: usize, report: bool) {
+        let stage = &mut self.parts[place].stage;
+        if !matches!(stage, Stage::Idle) {
+            if !report {
+                *stage = Stage::Idle;
             }
+            self.steps.push(Step::Tell(place, Word::End { report }));
         }
     }
 

@@ -59,8 +59,23 @@ pub struct Member {
     pub key: Arc<str>,
     /// As in `LockParams`.
     pub permits: u32,
+    /// How many of the permits the section has at a time; one for a lock without permits.
+    pub weight: u32,
     /// Whether the section shares it.
     pub mode: Mode,
+}
+
+impl Member {
+    /// The lock of this name, which the section has alone.
+    #[must_use]
+    pub const fn alone(key: Arc<str>) -> Self {
+        Self {
+            key,
+            permits: 0,
+            weight: 1,
+            mode: Mode::Exclusive,
+        }
+    }
 }
 
 /// With whom an owner shares a key. It stays the same for as long as the owner has the key.

@@ -34,6 +34,8 @@ pub struct Options {
     pub shared: bool,
     /// How many sections of the fleet can have it at a time; `None` for one, or if the arguments decide it.
     pub permits: Option<u32>,
+    /// How many of the permits it has at a time; `None` for one, or if the arguments decide it.
+    pub weight: Option<u32>,
     /// Whether it joins the lease of a section around it on the same key.
     pub reentrant: bool,
     /// Whether waiters of all processes are served in the order in which they came.

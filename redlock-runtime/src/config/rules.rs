@@ -117,9 +117,21 @@ impl Options {
                 return Some(problem.and("expire", expire));
             }
         }
-        match self.permits {
-            Some(count) => permits_problem(count),
-            None => None,
+        if let Some(count) = self.permits
+            && let Some(problem) = permits_problem(count)
+        {
+            return Some(problem);
+        }
+        match (self.weight, self.permits) {
+            (Some(_), None) => {
+                let fact = "`weight` says how many of the `permits` a call takes; add `permits`";
+                Some(OptionProblem::new("weight", fact))
+            }
+            (Some(weight), Some(permits)) if weight < 1 || weight > permits => {
+                let fact = "`weight` must be at least 1, and at most `permits`";
+                Some(OptionProblem::new("weight", fact))
+            }
+            _ => None,
         }
     }
 
@@ -201,6 +213,7 @@ impl Options {
         exclude! {
             "at_least" at_least, "several keys" has_several_keys;
             "at_least" at_least, "`shared`" self.shared;
+            "at_least" at_least, "`weight`" self.weight.is_some();
             // The section around it decides when the lock is released.
             "at_least" at_least, "`reentrant`" self.reentrant;
             "fair" self.fair, "several keys" has_several_keys;

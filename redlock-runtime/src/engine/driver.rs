@@ -202,18 +202,18 @@ impl Driver {
                 let (section, keys) = (caller.status.section, caller.status.keys.clone());
                 // Before the event: the protocol may answer at once.
                 self.callers.insert(section, caller);
-                let event = match keys.several() {
-                    None => Event::Ask {
+                let event = match keys.listed() {
+                    [] => Event::Ask {
                         section,
                         key: keys.text(),
                         params,
                     },
-                    Some([only]) => Event::Ask {
+                    [only] if only.weight == 1 => Event::Ask {
                         section,
                         key: keys.text(),
                         params: params.of_member(only),
                     },
-                    Some(members) => Event::AskAll {
+                    members => Event::AskAll {
                         section,
                         members: members.to_vec(),
                         params,

@@ -118,9 +118,8 @@ impl World {
     ) -> Event {
         let names = self.names.clone();
         let member = |(key, mode): (usize, Mode)| Member {
-            key: Arc::clone(&names[key]),
-            permits: 0,
             mode,
+            ..Member::alone(Arc::clone(&names[key]))
         };
         let modes = self.clients[client].tasks[task].modes();
         let mut members: Vec<_> = modes.map(member).collect();

@@ -1,6 +1,12 @@
 //! What a lock does on servers that are well. Several node sets over the same servers stand for several processes.
 
-use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::atomic::{AtomicU32, Ordering::SeqCst},
+    task::Poll,
+    time::Duration,
+};
 
 use redlock_runtime::{FencingToken, Guard, Lock, LockError, Redlock, Release, redis_lock};
 use redlock_tests::Cluster;
@@ -115,6 +121,29 @@ async fn one_attempt_does_not_join_the_line() {
         assert!(!retry_after.is_zero() && retry_after <= LONG);
     }
     assert!(guard.is_held());
+}
+
+/// In two processes, which want more together than there are.
+#[tokio::test]
+async fn several_permits_of_one_lock_are_had_at_once() {
+    let (cluster, one, two) = processes().await;
+    let calls = (0..12).map(|call| {
+        let redlock = [&one, &two][call % 2];
+        let lock = redlock.lock("cores").permits(4).weight(1 + call as u32 % 4);
+        lock.expire(LONG).wait(LONG).acquire()
+    });
+    let in_use = AtomicU32::new(0);
+    let calls = calls.enumerate().map(async |(call, guard)| {
+        let (guard, weight) = (guard.await.unwrap(), 1 + call as u32 % 4);
+        assert!(in_use.fetch_add(weight, SeqCst) + weight <= 4);
+        tokio::task::yield_now().await;
+        in_use.fetch_sub(weight, SeqCst);
+        assert_eq!(guard.release().await, Release::Released);
+    });
+    futures_util::future::join_all(calls).await;
+    for key in ["gate", "0", "1", "2", "3"] {
+        cluster.await_free(&format!("cores#__redlock:{key}")).await;
+    }
 }
 
 // ---- the nodes

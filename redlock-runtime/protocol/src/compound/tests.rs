@@ -72,11 +72,7 @@ fn tokens_that_never_rise_are_given_up() {
 const LEASE: Duration = Duration::from_millis(100);
 
 fn alone(key: &str) -> Member {
-    Member {
-        key: key.into(),
-        permits: 0,
-        mode: Mode::Exclusive,
-    }
+    Member::alone(key.into())
 }
 
 fn at(millis: u64) -> Instant {

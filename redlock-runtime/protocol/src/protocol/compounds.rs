@@ -19,11 +19,14 @@ impl Protocol {
     ) {
         // Who asks for all at once does so out of turn.
         let is_contested = |lock: &Member| {
-            let key = match lock.permits {
-                0 => self.keys.named(&lock.key),
-                _ => self.keys.named(&line_key(&lock.key)),
+            let queue = match lock.permits {
+                0 => Arc::clone(&lock.key),
+                _ => line_key(&lock.key),
             };
-            key.is_some_and(|key| key.is_contested() || !key.is_free())
+            let gate = lock.is_gate().then(|| lock.asked_key());
+            let keys = gate.into_iter().chain([queue]);
+            keys.filter_map(|key| self.keys.named(&key))
+                .any(|key| key.is_contested() || !key.is_free())
         };
         let is_in_order = !params.wait.is_zero() && members.iter().any(is_contested);
         let compound = Compound::new(members, params, is_in_order, self.out.now);
@@ -52,6 +55,10 @@ impl Protocol {
         // The steps are carried out one by one, because each may change the compound again.
         for step in compound.take_steps() {
             self.carry_out(id, step);
+            // A permit's waiter on its way from key to key is at neither, and the next step may end it.
+            while let Some((from, what)) = self.moves.pop_front() {
+                self.on_move(&from, what);
+            }
         }
         if self.compounds.get(&id).is_some_and(Compound::is_ended) {
             self.compounds.remove(&id);
@@ -92,7 +99,7 @@ impl Protocol {
         if let Word::Ask(params) = what {
             // A new one each time, so that an answer to the question before is not taken for one to this.
             self.last_part.0 += 1;
-            let (section, key) = (self.last_part, Arc::clone(&part.lock.key));
+            let (section, key) = (self.last_part, part.lock.asked_key());
             part.section = Some(section);
             self.parts.insert(section, id);
             return self.on_ask(section, key, params, since);

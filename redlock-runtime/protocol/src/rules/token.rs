@@ -84,6 +84,9 @@ pub const MOST_SLOTS: u32 = 1_024;
 /// What is between a lock and the number of its slot. No lock has a name with this in it.
 const SLOT: &str = "#__redlock:";
 
+/// What follows a lock in the name of its gate. No number: a slot is passed on to those who wait for one.
+const GATE: &str = "#__redlock:gate";
+
 /// The key of one slot of a lock with permits: part of the wire format.
 #[must_use]
 pub fn slot_key(lock: &str, slot: u32) -> Arc<str> {
@@ -94,6 +97,11 @@ pub fn slot_key(lock: &str, slot: u32) -> Arc<str> {
 #[must_use]
 pub fn line_key(lock: &str) -> Arc<str> {
     format!("{lock}{SLOT}").into()
+}
+
+/// The key that a caller has while it collects several permits of a lock.
+pub(crate) fn gate_key(lock: &str) -> Arc<str> {
+    format!("{lock}{GATE}").into()
 }
 
 /// If this is the key of a slot: the key at which its callers wait.
@@ -110,10 +118,11 @@ pub(crate) fn is_line(key: &str) -> bool {
     key.ends_with(SLOT)
 }
 
-/// The lock that a key belongs to, which may be one of its slots.
+/// The lock that a key belongs to, which may be one of its slots, or its gate.
 fn lock_of(key: &str) -> &str {
     let line = line_of(key).unwrap_or(key);
-    line.strip_suffix(SLOT).unwrap_or(line)
+    let without = |end| line.strip_suffix(end);
+    without(SLOT).or_else(|| without(GATE)).unwrap_or(line)
 }
 
 /// Tokens that a process has won and not handed out yet.
@@ -191,6 +200,7 @@ mod tests {
             assert_eq!(stripe(&key), stripe("foobar"));
         }
         assert_eq!(stripe(&line), stripe("foobar"));
+        assert_eq!(stripe(&gate_key("foobar")), stripe("foobar"));
         for other in [
             "foobar",
             "foobar#7",

@@ -78,10 +78,12 @@ impl LockParams {
     /// What is asked for of one of several locks, where this is asked for of all.
     #[must_use]
     pub fn of_member(self, member: &Member) -> Self {
-        let Member { permits, mode, .. } = *member;
         Self {
-            mode,
-            permits,
+            mode: member.mode,
+            permits: match member.is_gate() {
+                true => 0,
+                false => member.permits,
+            },
             ..self
         }
     }

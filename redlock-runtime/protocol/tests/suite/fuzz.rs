@@ -10,7 +10,7 @@ use redlock_protocol::*;
 
 use crate::{dice::Dice, world::*};
 
-const KEYS: [&[&str]; 7] = [
+const KEYS: [&[&str]; 9] = [
     &["a"],
     &["b"],
     &["a", "b"],
@@ -18,6 +18,8 @@ const KEYS: [&[&str]; 7] = [
     &["shared a", "shared b"],
     &[POOL],
     &[POOL, "shared b"],
+    &[WHOLE_POOL],
+    &["a", WHOLE_POOL],
 ];
 
 fn number(dice: &mut Dice) -> u64 {
@@ -456,15 +458,13 @@ impl Fuzz {
                     assert!(rises || is_late, "not {last:?}");
                 }
                 for member in members {
-                    let meets = |other: &&SectionId| {
-                        let is_it = |other: &Member| {
-                            other.key == member.key
-                                && (other.mode, member.mode) != (Mode::Shared, Mode::Shared)
-                        };
-                        self.keys[*other].iter().any(is_it)
+                    let meets = |other: &&Member| {
+                        other.key == member.key
+                            && (other.mode, member.mode) != (Mode::Shared, Mode::Shared)
                     };
-                    let others = self.granted.keys().filter(meets).count();
-                    assert!(others <= usize::from(member.permits > 0), "too many");
+                    let others = self.granted.keys().flat_map(|other| &self.keys[other]);
+                    let others: u32 = others.filter(meets).map(|other| other.weight).sum();
+                    assert!(others + member.weight <= member.permits.max(1), "too many");
                 }
                 self.granted.insert(section, deadline);
             }

@@ -174,7 +174,8 @@ fn load(permits: u32, clients: usize, callers: usize) -> (usize, usize) {
 #[test]
 fn there_are_never_more_holders_than_permits_and_all_have_their_turn() {
     for seed in 0..40 {
-        history(seed);
+        history(seed, false);
+        history(seed, true);
     }
 }
 
@@ -182,11 +183,13 @@ fn there_are_never_more_holders_than_permits_and_all_have_their_turn() {
 struct Holder {
     client: usize,
     section: u64,
+    weight: u32,
     deadline: Instant,
     until: Instant,
 }
 
-fn history(seed: u64) {
+/// With weights, half of the callers ask for several permits at once.
+fn history(seed: u64, has_weights: bool) {
     let mut dice = Dice::new(seed);
     let nodes = dice.pick(&[1, 3, 3, 5]);
     let clients = 2 + dice.below(3) as usize;
@@ -202,7 +205,7 @@ fn history(seed: u64) {
             world.client(client).set_lag(node, lag);
         }
     }
-    let mut asked: Vec<(usize, u64)> = Vec::new();
+    let mut asked: Vec<(usize, u64, u32)> = Vec::new();
     let mut holders: Vec<Holder> = Vec::new();
     let mut tokens = std::collections::BTreeSet::new();
     let (mut sections, mut down, mut most) = (0, None, 0);
@@ -219,10 +222,15 @@ fn history(seed: u64) {
                 renew,
                 ..waiting(wait)
             };
-            world
-                .client(client)
-                .ask_permit(sections, "k", permits, params);
-            asked.push((client, sections));
+            let weight = match has_weights && dice.one_in(2) {
+                true => 2 + dice.below(u64::from(permits) - 1) as u32,
+                false => 1,
+            };
+            match weight {
+                1 => (world.client(client)).ask_permit(sections, "k", permits, params),
+                _ => (world.client(client)).ask_weight(sections, (weight, permits), params),
+            }
+            asked.push((client, sections, weight));
         }
         if nodes >= 3 && (dice.one_in(200) || is_over) {
             match down.take() {
@@ -237,15 +245,15 @@ fn history(seed: u64) {
             }
         }
         if !asked.is_empty() && dice.one_in(40) && !is_over {
-            let (client, section) = asked.swap_remove(dice.below(asked.len() as u64) as usize);
+            let (client, section, _) = asked.swap_remove(dice.below(asked.len() as u64) as usize);
             world.client(client).end(section);
         }
         world.run_for(HOP);
         let now = world.now;
         holders.retain(|held| now < held.deadline);
-        for (client, section) in std::mem::take(&mut asked) {
+        for (client, section, weight) in std::mem::take(&mut asked) {
             match world.client(client).answered(section) {
-                None => asked.push((client, section)),
+                None => asked.push((client, section, weight)),
                 Some(Answer::Refused(_)) => {}
                 Some(Answer::Granted {
                     deadline, token, ..
@@ -255,11 +263,12 @@ fn history(seed: u64) {
                     holders.push(Holder {
                         client,
                         section,
+                        weight,
                         deadline,
                         until,
                     });
-                    most = most.max(holders.len());
-                    assert!(holders.len() <= permits as usize, "{seed}: {holders:?}");
+                    most = most.max(in_use(&holders));
+                    assert!(in_use(&holders) <= permits, "{seed}: {holders:?}");
                 }
                 Some(other) => panic!("{seed}: {other:?}"),
             }
@@ -271,17 +280,22 @@ fn history(seed: u64) {
             }
             goes_on
         });
-        let is_idle = is_over && !asked.is_empty() && holders.len() < permits as usize;
+        let largest = asked.iter().map(|(.., weight)| *weight).max();
+        let is_idle = is_over && largest.is_some_and(|it| in_use(&holders) + it <= permits);
         free_since = is_idle.then(|| free_since.unwrap_or(now));
         let free = free_since.map_or(Duration::ZERO, |since| now.since(since));
         // What was asked of a node that is silent is repeated only after a while.
         assert!(free < LEASE / 5, "{seed}: free for {free:?}, {asked:?}");
     }
     assert!(tokens.len() > 20, "{seed}: only {}", tokens.len());
-    assert_eq!(most, permits as usize, "{seed}: not all permits were used");
+    assert_eq!(most, permits, "{seed}: not all permits were used");
     world.run_for(2 * LEASE);
     assert!(are_free(&world, permits), "{seed}");
     for client in 0..clients {
         assert!(world.client(client).is_idle(), "{seed}");
     }
+}
+
+fn in_use(holders: &[Holder]) -> u32 {
+    holders.iter().map(|holder| holder.weight).sum()
 }

@@ -1,6 +1,7 @@
 //! Locks with permits: never more holders than permits, and no permit free while a caller waits.
 
 mod load;
+mod weights;
 
 use std::time::Duration;
 

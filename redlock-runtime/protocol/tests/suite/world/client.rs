@@ -112,12 +112,17 @@ fn protocol(
 /// A lock with two permits.
 pub(crate) const POOL: &str = "permits";
 
+/// Both permits of it.
+pub(crate) const WHOLE_POOL: &str = "whole permits";
+
 /// What a test calls `shared a` is the lock `a`, which is shared.
 pub(crate) fn member(name: &str) -> Member {
     let shared = name.strip_prefix("shared ");
+    let whole = name.strip_prefix("whole ");
     Member {
-        key: shared.unwrap_or(name).into(),
-        permits: 2 * u32::from(name == POOL),
+        key: shared.or(whole).unwrap_or(name).into(),
+        permits: 2 * u32::from(name.ends_with(POOL)),
+        weight: 1 + u32::from(whole.is_some()),
         mode: shared.map_or(Mode::Exclusive, |_| Mode::Shared),
     }
 }
@@ -125,7 +130,7 @@ pub(crate) fn member(name: &str) -> Member {
 /// One key is asked for as such.
 pub(crate) fn question(section: SectionId, keys: &[&str], params: LockParams) -> Event {
     match keys {
-        &[key] => Event::Ask {
+        &[key] if key != WHOLE_POOL => Event::Ask {
             section,
             key: key.into(),
             params: LockParams {
@@ -180,6 +185,22 @@ impl<'world> Process<'world> {
         self.handle(Event::Ask {
             section,
             key,
+            params,
+        });
+    }
+
+    /// For so many of so many permits at once.
+    pub(crate) fn ask_weight(&mut self, section: u64, of: (u32, u32), params: LockParams) {
+        let (section, (weight, permits)) = (SectionId(section), of);
+        let members = vec![Member {
+            key: "k".into(),
+            permits,
+            weight,
+            mode: Mode::Exclusive,
+        }];
+        self.handle(Event::AskAll {
+            section,
+            members,
             params,
         });
     }

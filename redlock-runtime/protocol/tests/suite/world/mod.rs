@@ -12,7 +12,7 @@ use redlock_protocol::*;
 
 use self::{client::Client, node::Origin};
 pub(crate) use self::{
-    client::{POOL, Process, member, question},
+    client::{POOL, Process, WHOLE_POOL, member, question},
     crowd::{Crowd, Served, Wish},
     faults::LOSSES,
     node::{Behavior, Node, Refuses},
