@@ -147,12 +147,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NUMBER", conflicts_with = "shared")]
     pub(crate) permits: Option<u32>,
     /// How many of the permits the command takes at once. Default: 1.
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        requires = "permits",
-        conflicts_with = "at_least"
-    )]
+    #[arg(long, value_name = "NUMBER")]
     pub(crate) weight: Option<u32>,
     /// Share the lock with others that share it.
     #[arg(long)]

@@ -131,8 +131,9 @@ impl Lock {
     /// Sets how long a call waits for the lock. `Duration::MAX` waits without limit. Default: zero, which is one
     /// attempt outside of the [queue](Self#order-of-waiters).
     ///
-    /// A call returns within this time and one node timeout; with [several keys](crate::Redlock::lock_all) later. A
-    /// call for one of several [permits](Self::permits) that does not wait can take one node timeout for each permit.
+    /// A call returns within this time and one node timeout; with [several keys](crate::Redlock::lock_all) or a
+    /// [`weight`](Self::weight) later. A call for one of several [permits](Self::permits) that does not wait can take
+    /// one node timeout for each permit.
     pub const fn wait(mut self, time: Duration) -> Self {
         self.options.wait = time;
         self

@@ -57,7 +57,7 @@ pub use self::{
     rules::{
         quarantine::Readings,
         quorum::{majority, out_of_reach},
-        token::{MOST_SLOTS, Token, line_key, line_of, slot_key, stripe},
+        token::{MOST_SLOTS, Token, gate_key, line_key, line_of, slot_key, stripe},
         validity::{
             LONGEST_ROUND, LeaseParams, LockParams, default_guard_band, default_min_validity,
             default_node_timeout, default_renewal, key_ttl, outlasts_drift,

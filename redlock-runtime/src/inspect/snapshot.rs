@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{Instant, MOST_SLOTS, Why, line_key, slot_key};
+use redlock_protocol::{Instant, MOST_SLOTS, Why, gate_key, line_key, slot_key};
 
 use super::found::{Holder, HolderKind, InspectedNode, RemoteWaiter};
 use crate::{
@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
 pub(crate) fn questions(key: &str, tag: &str) -> Vec<Vec<String>> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let mut questions = vec![words(&["TIME"]), words(&["CLIENT", "LIST"])];
-    for queue in [key, &line_key(key)] {
+    for queue in [key, &line_key(key), &gate_key(key)] {
         questions.push(words(&["HGETALL", &format!("{tag}{QUEUE}{queue}")]));
     }
     for (_, key) in places(key) {
@@ -131,7 +131,7 @@ impl Snapshot {
             Err(why) => self.node.hides_clients = Some(why),
         }
         let mut waiters = in_queue(next(), now);
-        let in_line = in_queue(next(), now);
+        let for_permits = [next(), next()].map(|queue| in_queue(queue, now));
         for (permit, _) in places(key) {
             let found = owners(next(), next(), now)?;
             let kept: Option<String> = redis::from_redis_value(next()).unwrap_or_default();
@@ -149,7 +149,7 @@ impl Snapshot {
             self.holders.iter().any(of_it)
         };
         waiters.retain(|waiter| !has_it(waiter));
-        waiters.extend(in_line);
+        waiters.extend(for_permits.into_iter().flatten());
         self.waiters = waiters;
         Ok(())
     }
@@ -286,6 +286,7 @@ mod tests {
             Value::BulkString(Vec::new()),
             queue,
             place,
+            Value::Nil,
             held(),
             Value::Int(50),
             Value::BulkString(format!("{HOLDER} 7 10.0.0.7:8080").into()),

@@ -4,7 +4,7 @@ use super::Protocol;
 use crate::{
     key::Key,
     message::{Process, SectionId},
-    rules::token::{line_key, slot_key},
+    rules::token::{gate_key, line_key, slot_key},
 };
 
 impl Protocol {
@@ -26,7 +26,8 @@ impl Protocol {
     #[must_use]
     pub fn sections_of(&self, name: &str, permits: u32) -> Vec<SectionId> {
         let slots = (0..permits).map(|slot| slot_key(name, slot));
-        let names = [name.into(), line_key(name)].into_iter().chain(slots);
+        let names = [name.into(), line_key(name), gate_key(name)];
+        let names = names.into_iter().chain(slots);
         let keys = names.filter_map(|name| self.keys.named(&name));
         // A part belongs to a section with several keys.
         let of_caller = |section: SectionId| match section.is_part() {

@@ -100,7 +100,8 @@ pub fn line_key(lock: &str) -> Arc<str> {
 }
 
 /// The key that a caller has while it collects several permits of a lock.
-pub(crate) fn gate_key(lock: &str) -> Arc<str> {
+#[must_use]
+pub fn gate_key(lock: &str) -> Arc<str> {
     format!("{lock}{GATE}").into()
 }
 
