@@ -15,13 +15,15 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Claim, Cx, Front, Key, Waiter,
+    Front, Key,
+    claim::Claim,
+    cx::Cx,
     failure::Failure,
     question::{Fanout, Kind, Question},
     report::Reports,
     round::{Progress, Round},
     turn::{Held, TURN},
-    waiting::{Place, Split},
+    waiting::{Place, Split, Waiter},
 };
 use crate::{
     action::{Answer, Cause, Refusal},

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Cx, round::Round};
+use super::{cx::Cx, round::Round};
 use crate::{
     ask::{Ask, RoundId},
     message::{BlockRequest, Mode, NodeId, Owner, Reply, Request, RequestId},

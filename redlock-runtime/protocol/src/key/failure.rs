@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use super::round::Round;
 use crate::{
     action::{Cause, Verdict},
-    message::{NodeId, Owner},
     rules::quorum,
 };
 
@@ -20,33 +18,8 @@ pub(super) enum Failure {
     Outage(Cause),
 }
 
-impl Round {
-    /// When as many of the refusing nodes as a majority lacks will have let go of the key by
-    /// themselves. `None` if that cannot be told: a key without expiry.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        let remaining = |verdict: &Verdict| match verdict {
-            Verdict::HeldByAnother { remaining } => *remaining,
-            _ => None,
-        };
-        if let Some(verdict) = self.lost_at_leader() {
-            // One node's word, but nobody else was asked.
-            return remaining(verdict);
-        }
-        let verdicts = self.ballot.verdicts();
-        let majority = quorum::majority(verdicts.len());
-        let is_held = self.holder().map_or(0, |owner| self.held_by(owner)) >= majority;
-        let holder = self.holder().filter(|_| is_held);
-        let wait = |&(node, owner): &(NodeId, Option<Owner>)| match holder {
-            // Beside the holder, others have only asked at the same time. They let go.
-            Some(holder) if owner != holder => Some(Duration::ZERO),
-            _ => remaining(&verdicts[node.0]),
-        };
-        wait_for(self.ballot.missing(), self.holders.iter().filter_map(wait))
-    }
-}
-
 /// How long until `missing` of the nodes are out of the way, by how long each will be in it.
-fn wait_for(missing: usize, waits: impl Iterator<Item = Duration>) -> Option<Duration> {
+pub(super) fn wait_for(missing: usize, waits: impl Iterator<Item = Duration>) -> Option<Duration> {
     let mut waits: Vec<Duration> = waits.collect();
     waits.sort_unstable();
     waits.get(missing.checked_sub(1)?).copied()

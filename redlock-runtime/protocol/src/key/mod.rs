@@ -11,6 +11,7 @@
 //! next for as long as there is something to do. Time is one such event: nothing is done *because* a
 //! timer has woken, but because the clock says so.
 
+mod asking;
 mod attempt;
 mod claim;
 mod contention;
@@ -46,11 +47,7 @@ use self::{
     turn::Held,
     waiting::Backoff,
 };
-pub(crate) use self::{
-    cx::Cx,
-    permits::Move,
-    queue::{Waiter, Waiting},
-};
+pub(crate) use self::{cx::Cx, permits::Move, queue::Waiting, waiting::Waiter};
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
     ask::Ask,
@@ -85,6 +82,12 @@ enum Front {
     Standing(Box<Standing>),
     BackingOff(Box<Backoff>),
     Held(Held),
+}
+
+impl From<Backoff> for Front {
+    fn from(backoff: Backoff) -> Self {
+        Self::BackingOff(Box::new(backoff))
+    }
 }
 
 #[derive(Debug)]

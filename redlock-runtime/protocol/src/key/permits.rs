@@ -14,12 +14,14 @@
 use std::{collections::BTreeSet, mem, time::Duration};
 
 use super::{
-    Ask, Cx, Front, Key, Waiter, Waiting,
-    waiting::{Backoff, Place, TICK, pause_within},
+    Front, Key,
+    cx::Cx,
+    queue::Waiting,
+    waiting::{Backoff, Place, TICK, Waiter, pause_within},
 };
 use crate::{
     action::{Cause, Refusal, Verdict},
-    ask::RoundId,
+    ask::{Ask, RoundId},
     message::{NodeId, Owner, Reply, Request, SectionId, Ticket},
     rules::{backoff::jitter, quorum},
     time::Instant,

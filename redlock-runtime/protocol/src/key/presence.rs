@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Ask, Claim, Cx, turn::Held};
+use super::{claim::Claim, cx::Cx, turn::Held};
 use crate::{
-    ask::RoundId,
+    ask::{Ask, RoundId},
     message::{NodeId, Reply, Request},
     node::Nodes,
 };

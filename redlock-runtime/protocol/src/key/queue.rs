@@ -5,12 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    Cx,
-    waiting::{Place, Split},
-};
 use crate::{
-    message::{Mode, NodeId, SectionId},
+    message::{Mode, SectionId},
     rules::validity::LockParams,
     time::Instant,
 };
@@ -26,23 +22,6 @@ pub(crate) struct Waiting {
     pub(super) wait_until: Instant,
 }
 
-/// One that has come to the front.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiter {
-    pub(crate) section: SectionId,
-    pub(super) params: Arc<LockParams>,
-    /// When its caller called, or was last given what it could not lock.
-    pub(super) since: Instant,
-    pub(super) wait_until: Instant,
-    pub(super) lost_attempts: u32,
-    /// One node's word is not enough: see `attempt`.
-    pub(super) asks_all: bool,
-    /// Its last attempt was refused by none that holds the lock: see `attempt`.
-    pub(super) split: Option<Split>,
-    /// In the queue of all processes.
-    pub(super) place: Place,
-}
-
 impl Waiting {
     pub(super) const fn rank(&self) -> Rank {
         (self.since, self.section)
@@ -50,82 +29,6 @@ impl Waiting {
 
     fn is_impatient(&self) -> bool {
         self.params.wait.is_zero()
-    }
-}
-
-impl Waiter {
-    pub(super) const fn rank(&self) -> Rank {
-        (self.since, self.section)
-    }
-
-    /// Nothing has been done for it.
-    pub(crate) fn new(waiting: Waiting, place: Place) -> Self {
-        Self {
-            section: waiting.section,
-            params: waiting.params,
-            since: waiting.since,
-            wait_until: waiting.wait_until,
-            lost_attempts: 0,
-            asks_all: false,
-            split: None,
-            place,
-        }
-    }
-
-    /// Its last attempt is over then.
-    pub(super) fn last_end(&self) -> Instant {
-        // Who waits may begin the last attempt at the very end: promise 7 allows for a node timeout behind it.
-        match self.params.wait.is_zero() {
-            true => self.wait_until,
-            false => self.wait_until.after(self.params.round_timeout()),
-        }
-    }
-
-    /// It has called before, and has asked for the same.
-    pub(super) fn goes_before(&self, other: &Self) -> bool {
-        let params = LockParams {
-            // How long a caller waits makes no other lock of it.
-            wait: other.params.wait,
-            ..*self.params
-        };
-        self.rank() < other.rank() && params == *other.params
-    }
-
-    /// Its caller does not wait, and has had the time of its one attempt.
-    pub(super) fn is_late(&self, now: Instant) -> bool {
-        self.params.wait.is_zero() && self.wait_until <= now
-    }
-
-    /// Another one goes on in its place. The one before.
-    pub(super) fn replace(&mut self, next: Waiting) -> Waiting {
-        let place = std::mem::take(&mut self.place);
-        let next = Self::new(next, place);
-        std::mem::replace(self, next).into()
-    }
-
-    /// Its next attempt goes by what this node says.
-    pub(super) fn follow(&mut self, leader: Option<NodeId>, cx: &mut Cx<'_>) {
-        if self.place.leader != leader {
-            // The old leader would keep those behind waiting for nobody.
-            self.place.leave(cx);
-            self.place.leader = leader;
-        }
-    }
-
-    /// Its caller does, after a refusal.
-    pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
-        now < self.wait_until && !self.params.wait.is_zero()
-    }
-}
-
-impl From<Waiter> for Waiting {
-    fn from(waiter: Waiter) -> Self {
-        Self {
-            section: waiter.section,
-            params: waiter.params,
-            since: waiter.since,
-            wait_until: waiter.wait_until,
-        }
     }
 }
 

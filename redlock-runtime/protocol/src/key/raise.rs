@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Front, Held, Key};
+use super::{Front, Key, turn::Held};
 use crate::{message::SectionId, rules::token::Token, time::Instant};
 
 impl Key {

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Cx,
+    cx::Cx,
     question::{Kind, Question},
     round::{Progress, Round},
     section::Section,

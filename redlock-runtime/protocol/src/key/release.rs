@@ -12,9 +12,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Ask, Cx, claim::Claim, report::Reports};
+use super::{claim::Claim, cx::Cx, report::Reports};
 use crate::{
     action::Release,
+    ask::Ask,
     message::{Mode, NodeId, Owner, Reply, Request},
     node::Nodes,
     rules::{quorum, validity::outlasting},

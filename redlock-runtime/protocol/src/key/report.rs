@@ -1,6 +1,6 @@
 //! Callers that have let go and wait to hear what became of their release.
 
-use super::{Cx, Few};
+use super::{cx::Cx, few::Few};
 use crate::action::{Answer, Release};
 use crate::{ask::RoundId, message::SectionId, time::Instant};
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::{
-    failure::{Failure, outage},
+    failure::{Failure, outage, wait_for},
     question::{Fanout, Question},
 };
 use crate::{
@@ -361,6 +361,29 @@ impl Round {
     fn unanswered(&self) -> usize {
         let not_asked = self.fanout.order.len() - self.fanout.reached;
         self.ballot.pending().saturating_sub(not_asked)
+    }
+
+    /// When as many of the refusing nodes as a majority lacks will have let go of the key by
+    /// themselves. `None` if that cannot be told: a key without expiry.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let remaining = |verdict: &Verdict| match verdict {
+            Verdict::HeldByAnother { remaining } => *remaining,
+            _ => None,
+        };
+        if let Some(verdict) = self.lost_at_leader() {
+            // One node's word, but nobody else was asked.
+            return remaining(verdict);
+        }
+        let verdicts = self.ballot.verdicts();
+        let majority = quorum::majority(verdicts.len());
+        let is_held = self.holder().map_or(0, |owner| self.held_by(owner)) >= majority;
+        let holder = self.holder().filter(|_| is_held);
+        let wait = |&(node, owner): &(NodeId, Option<Owner>)| match holder {
+            // Beside the holder, others have only asked at the same time. They let go.
+            Some(holder) if owner != holder => Some(Duration::ZERO),
+            _ => remaining(&verdicts[node.0]),
+        };
+        wait_for(self.ballot.missing(), self.holders.iter().filter_map(wait))
     }
 
     pub(super) fn verdicts(&self) -> Vec<Verdict> {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Few;
+use super::few::Few;
 use crate::{
     action::{Answer, Verdict},
     message::{Mode, Owner, SectionId},

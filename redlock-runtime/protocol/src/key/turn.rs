@@ -29,11 +29,15 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Claim, Cx, Few, Front, Key, Queue, Waiter,
+    Front, Key,
+    claim::Claim,
+    cx::Cx,
+    few::Few,
+    queue::Queue,
     report::{Report, Reports},
     round::Round,
     section::{Over, Section},
-    waiting::Place,
+    waiting::{Place, Waiter},
 };
 use crate::{
     action::{Answer, Loss, Release, Verdict},

@@ -12,13 +12,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Ask, Cx, Front, Key, Waiter, Waiting, round::Round};
+use super::{
+    Front, Key,
+    cx::Cx,
+    queue::{Rank, Waiting},
+    round::Round,
+};
 use crate::{
     action::{Refusal, Verdict},
-    message::{Ahead, Mode, NodeId, Owner, Reply, Request},
+    ask::Ask,
+    message::{Ahead, Mode, NodeId, Owner, Reply, Request, SectionId},
     rules::{
         backoff::{self, jitter},
         quorum,
+        validity::LockParams,
     },
     time::Instant,
 };
@@ -48,6 +55,23 @@ pub(super) struct Backoff {
     pub(super) waiter: Waiter,
     /// When to ask in any case.
     pub(super) until: Instant,
+}
+
+/// One that has come to the front.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) section: SectionId,
+    pub(super) params: Arc<LockParams>,
+    /// When its caller called, or was last given what it could not lock.
+    pub(super) since: Instant,
+    pub(super) wait_until: Instant,
+    pub(super) lost_attempts: u32,
+    /// One node's word is not enough: see `attempt`.
+    pub(super) asks_all: bool,
+    /// Its last attempt was refused by none that holds the lock: see `attempt`.
+    pub(super) split: Option<Split>,
+    /// In the queue of all processes.
+    pub(super) place: Place,
 }
 
 /// Several processes have asked at the same instant, and none has a majority. So long they all wait, also
@@ -281,6 +305,82 @@ impl Place {
     }
 }
 
+impl Waiter {
+    pub(super) const fn rank(&self) -> Rank {
+        (self.since, self.section)
+    }
+
+    /// Nothing has been done for it.
+    pub(crate) fn new(waiting: Waiting, place: Place) -> Self {
+        Self {
+            section: waiting.section,
+            params: waiting.params,
+            since: waiting.since,
+            wait_until: waiting.wait_until,
+            lost_attempts: 0,
+            asks_all: false,
+            split: None,
+            place,
+        }
+    }
+
+    /// Its last attempt is over then.
+    pub(super) fn last_end(&self) -> Instant {
+        // Who waits may begin the last attempt at the very end: promise 7 allows for a node timeout behind it.
+        match self.params.wait.is_zero() {
+            true => self.wait_until,
+            false => self.wait_until.after(self.params.round_timeout()),
+        }
+    }
+
+    /// It has called before, and has asked for the same.
+    pub(super) fn goes_before(&self, other: &Self) -> bool {
+        let params = LockParams {
+            // How long a caller waits makes no other lock of it.
+            wait: other.params.wait,
+            ..*self.params
+        };
+        self.rank() < other.rank() && params == *other.params
+    }
+
+    /// Its caller does not wait, and has had the time of its one attempt.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.params.wait.is_zero() && self.wait_until <= now
+    }
+
+    /// Another one goes on in its place. The one before.
+    pub(super) fn replace(&mut self, next: Waiting) -> Waiting {
+        let place = std::mem::take(&mut self.place);
+        let next = Self::new(next, place);
+        std::mem::replace(self, next).into()
+    }
+
+    /// Its next attempt goes by what this node says.
+    pub(super) fn follow(&mut self, leader: Option<NodeId>, cx: &mut Cx<'_>) {
+        if self.place.leader != leader {
+            // The old leader would keep those behind waiting for nobody.
+            self.place.leave(cx);
+            self.place.leader = leader;
+        }
+    }
+
+    /// Its caller does, after a refusal.
+    pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
+        now < self.wait_until && !self.params.wait.is_zero()
+    }
+}
+
+impl From<Waiter> for Waiting {
+    fn from(waiter: Waiter) -> Self {
+        Self {
+            section: waiter.section,
+            params: waiter.params,
+            since: waiter.since,
+            wait_until: waiter.wait_until,
+        }
+    }
+}
+
 impl Backoff {
     pub(super) fn new(waiter: Waiter, until: Instant) -> Self {
         Self { waiter, until }
@@ -359,12 +459,6 @@ impl Backoff {
         place.doubts_by(release);
         let time = place.ahead.time();
         self.ask_by(release.after(time));
-    }
-}
-
-impl From<Backoff> for Front {
-    fn from(backoff: Backoff) -> Self {
-        Self::BackingOff(Box::new(backoff))
     }
 }
 
