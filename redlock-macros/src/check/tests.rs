@@ -30,212 +30,104 @@ fn argument_mistakes(args: &str) -> Vec<String> {
     )
 }
 
+/// What each duration must be; without a message, it is just long or short enough.
 #[test]
-fn the_key_is_required() {
-    let missing = "missing argument `key`; it names what is locked: `key = \"..\"`";
-    assert_eq!(argument_mistakes(""), [missing]);
-    assert_eq!(argument_mistakes("expire = 5s"), [missing]);
-    assert!(argument_mistakes("key = \"order\"").is_empty());
-}
-
-#[test]
-fn durations_of_zero() {
-    assert_eq!(
-        argument_mistakes(
-            "key = \"k\", expire = 0s, wait = 0s, renew = 0ms, max_hold = 0, at_least = 0"
-        ),
-        [
-            "`expire` must be longer than zero",
-            "`renew` must be longer than zero",
-            "`max_hold` must be longer than zero",
-            "`at_least` must be longer than zero",
-        ]
-    );
-}
-
-#[test]
-fn the_lease_must_outlast_the_drift() {
-    let too_short = "`expire` is shorter than the clock drift that Redlock allows for; \
-                     the lock could never be held";
-    assert_eq!(argument_mistakes("key = \"k\", expire = 1ms"), [too_short]);
-    assert_eq!(argument_mistakes("key = \"k\", expire = 2ms"), [too_short]);
-    assert!(argument_mistakes("key = \"k\", expire = 3ms").is_empty());
-}
-
-#[test]
-fn no_lease_is_longer_than_a_day() {
-    let too_long = "`expire` is longer than a day, which no node set allows; \
-                    for long work take a short lease and `renew`";
-    assert_eq!(argument_mistakes("key = \"k\", expire = 25h"), [too_long]);
-    assert!(argument_mistakes("key = \"k\", expire = 24h").is_empty());
-}
-
-#[test]
-fn renewal_must_come_before_the_end() {
-    let renew = |expire: &str| {
-        format!(
-            "`renew` must be shorter than `expire`, which is {expire}; \
-             the lock would expire first"
-        )
-    };
-    assert_eq!(
-        argument_mistakes("key = \"k\", expire = 5s, renew = 5000ms"),
-        [renew("5s")]
-    );
-    assert_eq!(
-        argument_mistakes("key = \"k\", expire = 5, renew = 1m"),
-        [renew("5s")]
-    );
-    assert!(argument_mistakes("key = \"k\", expire = 5s, renew = 4999ms").is_empty());
-    // Their values are known to rustc only, and the default to the runtime only.
-    assert!(argument_mistakes("key = \"k\", expire = LEASE, renew = 1h").is_empty());
-    assert!(argument_mistakes("key = \"k\", renew = 1h").is_empty());
-}
-
-#[test]
-fn renewals_have_a_shortest_interval() {
+fn durations() {
+    let drift = "`expire` is shorter than the clock drift that Redlock allows for; \
+                 the lock could never be held";
+    let day = "`expire` is longer than a day, which no node set allows; \
+               for long work take a short lease and `renew`";
+    let renewed = "`renew` must be shorter than `expire`, which is 5s; the lock would expire first";
     let interval = "`renew` must be at least 10ms, because each renewal asks all nodes";
-    let lease = "a lease that is renewed must be at least 30ms; \
+    let third = "a lease that is renewed must be at least 30ms; \
                  `renew` asks all nodes every third of it";
-    assert_eq!(
-        argument_mistakes("key = \"k\", expire = 5s, renew = 9ms"),
-        [interval]
-    );
-    assert_eq!(argument_mistakes("key = \"k\", renew = 1ms"), [interval]);
-    assert_eq!(
-        argument_mistakes("key = \"k\", expire = 29ms, renew"),
-        [lease]
-    );
-    assert!(argument_mistakes("key = \"k\", expire = 20ms, renew = 10ms").is_empty());
-    assert!(argument_mistakes("key = \"k\", expire = 30ms, renew").is_empty());
+    let kept = "`at_least` is longer than `expire`, which is 5s; \
+                the nodes keep the lock of a process that crashes no longer than that";
+    let hold = "`max_hold` is shorter than `expire`; make the lease shorter instead";
+    for (args, message) in [
+        ("wait = 0s", None),
+        ("renew = 0ms", Some("`renew` must be longer than zero")),
+        (
+            "renew, max_hold = 0",
+            Some("`max_hold` must be longer than zero"),
+        ),
+        ("at_least = 0", Some("`at_least` must be longer than zero")),
+        ("expire = 2ms", Some(drift)),
+        ("expire = 3ms", None),
+        ("expire = 25h", Some(day)),
+        ("expire = 24h", None),
+        ("expire = 5, renew = 1m", Some(renewed)),
+        ("expire = 5s, renew = 4999ms", None),
+        // Their values are known to rustc only, and the default to the runtime only.
+        ("expire = LEASE, renew = 1h", None),
+        ("renew = 1h", None),
+        ("renew = 9ms", Some(interval)),
+        ("expire = 20ms, renew = 10ms", None),
+        ("expire = 29ms, renew", Some(third)),
+        ("expire = 30ms, renew", None),
+        ("expire = 5s, at_least = 5001ms", Some(kept)),
+        ("expire = 5s, at_least = 5s", None),
+        ("at_least = 1h, wait = 2s, renew", None),
+        ("expire = 5s, renew, max_hold = 4s", Some(hold)),
+        ("renew, max_hold = 1m", None),
+    ] {
+        let said = argument_mistakes(&format!("key = \"k\", {args}"));
+        assert_eq!(said, Vec::from_iter(message), "{args}");
+    }
 }
 
+/// What rustc says well enough is left to it.
 #[test]
-fn a_lock_is_kept_no_longer_than_its_lease() {
-    let longer = "`at_least` is longer than `expire`, which is 5s; \
-                  the nodes keep the lock of a process that crashes no longer than that";
-    assert_eq!(
-        argument_mistakes("key = \"k\", expire = 5s, at_least = 5001ms"),
-        [longer]
-    );
-    assert!(argument_mistakes("key = \"k\", expire = 5s, at_least = 5s").is_empty());
-    assert!(argument_mistakes("key = \"k\", at_least = 1h, wait = 2s, renew").is_empty());
-}
-
-#[test]
-fn max_hold_needs_renewal() {
-    let without = "`max_hold` has no effect without `renew`; \
-                   the lease already ends after `expire`";
-    assert_eq!(argument_mistakes("key = \"k\", max_hold = 1m"), [without]);
-    assert!(argument_mistakes("key = \"k\", max_hold = 1m, renew").is_empty());
-    assert_eq!(
-        argument_mistakes("key = \"k\", expire = 5s, renew, max_hold = 4s"),
-        ["`max_hold` is shorter than `expire`; make the lease shorter instead"]
-    );
-}
-
-#[test]
-fn roots_of_dotted_placeholders() {
-    let root = |key: &str, item| mistakes(&format!("key = {key:?}"), item);
+fn names_that_are_no_argument() {
     let pay = || {
         quote!(
             async fn pay(req: Request, Path(id): Path<u64>) {}
         )
     };
-    assert_eq!(
-        root("{rq.user}", pay()),
-        ["`rq` in `{rq.user}` is not an argument of `pay`; did you mean `{req.user}`?"]
-    );
-    assert_eq!(
-        root("{order.user:?}", pay()),
-        ["`order` in `{order.user:?}` is not an argument of `pay`; \
-          its arguments are `req` and `id`"]
-    );
-    assert_eq!(
-        root(
-            "{self.id}",
-            quote!(
-                async fn pay(id: u64) {}
-            )
+    for (key, expected) in [
+        (
+            "{order.user:?}",
+            "`order` in `{order.user:?}` is not an argument of `pay`; its arguments are `req` and `id`",
         ),
-        ["`self` in `{self.id}` is not an argument of `pay`; its argument is `id`"]
+        (
+            "{idd} {CONFIG.shard}",
+            "`idd` in `{idd}` is not an argument of `pay`; did you mean `{id}`?",
+        ),
+        (
+            "{ide!raw}",
+            "`ide` in `{ide!raw}` is not an argument of `pay`; did you mean `{id!raw}`?",
+        ),
+        (
+            "{req:>idd$}",
+            "`idd` in `{req:>idd$}` is not an argument of `pay`; did you mean `{req:>id$}`?",
+        ),
+    ] {
+        assert_eq!(mistakes(&format!("key = {key:?}"), pay()), [expected]);
+    }
+    for (key, count) in [
+        ("{unknown}:{id!raw}", 1),
+        ("{unknown}:{id}", 1),
+        ("{id:%d}", 1),
+        ("{unknown:>other$} {req:>WIDTH$}", 2),
+        ("{idd}:{id}", 0),
+        ("{id:y}", 0),
+        ("{SHARD} {CONFIG.shard}", 0),
+    ] {
+        assert_eq!(
+            mistakes(&format!("key = {key:?}"), pay()).len(),
+            count,
+            "{key}"
+        );
+    }
+    let without = mistakes(
+        "key = \"{order.id}\"",
+        quote!(
+            async fn pay() {}
+        ),
     );
     assert_eq!(
-        root(
-            "{order.id}",
-            quote!(
-                async fn pay() {}
-            )
-        ),
+        without,
         ["`order` in `{order.id}` is not an argument of `pay`; it has none"]
-    );
-    assert!(
-        root(
-            "{self.id}",
-            quote!(
-                async fn pay(&self) {}
-            )
-        )
-        .is_empty()
-    );
-    assert!(
-        root(
-            "{type.id}",
-            quote!(
-                async fn pay(r#type: Type) {}
-            )
-        )
-        .is_empty()
-    );
-    assert_eq!(
-        root("{idd} {CONFIG.shard}", pay()),
-        ["`idd` in `{idd}` is not an argument of `pay`; did you mean `{id}`?"]
-    );
-    assert_eq!(
-        root("{unknown}:{id!raw}", pay()).len(),
-        1,
-        "rustc would replace the whole key"
-    );
-    assert!(
-        root("{idd}:{id}", pay()).is_empty(),
-        "rustc corrects it in the literal"
-    );
-    assert_eq!(
-        root("{unknown}:{id}", pay()).len(),
-        1,
-        "rustc may propose an import"
-    );
-    assert!(root("{SHARD} {CONFIG.shard}", pay()).is_empty());
-    assert_eq!(
-        root("{req.id:y}", pay()),
-        ["`:y` in `{req.id:y}` is no format; those of `format!` are, such as `:?` and `:05`"]
-    );
-    assert!(root("{id:y}", pay()).is_empty(), "rustc explains it");
-    assert_eq!(root("{id:%d}", pay()).len(), 1, "rustc speaks of braces");
-    assert_eq!(
-        root("{self}:{id}", pay()),
-        ["`self` in `{self}` is not an argument of `pay`; its arguments are `req` and `id`"]
-    );
-    assert_eq!(
-        root("{ide!raw}", pay()),
-        ["`ide` in `{ide!raw}` is not an argument of `pay`; did you mean `{id!raw}`?"]
-    );
-    assert_eq!(
-        root("{req:>idd$}", pay()),
-        ["`idd` in `{req:>idd$}` is not an argument of `pay`; did you mean `{req:>id$}`?"]
-    );
-    assert_eq!(root("{unknown:>other$} {req:>WIDTH$}", pay()).len(), 2);
-}
-
-#[test]
-fn values_are_separated() {
-    let pay = quote!(
-        async fn pay(shop: &str, id: u64) {}
-    );
-    assert_eq!(
-        mistakes("key = \"pay:{shop}{id:?}\"", pay),
-        ["`{shop}{id:?}` gives the same key for different values; \
-          put a separator between them: `{shop}:{id:?}`"]
     );
 }
 
@@ -280,14 +172,6 @@ fn text_that_names_an_argument() {
             "{key}"
         );
     }
-}
-
-#[test]
-fn the_lease_hides_no_argument() {
-    assert_eq!(
-        argument_mistakes("key = \"k\", lease = order"),
-        ["`lease = order` hides the argument `order`; choose another name"]
-    );
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl User {
         self.name.to_uppercase()
     }
 }
-const SHARD: u8 = 7;
+const SHARD: &str = "eu:7";
 struct Config {
     shard: u8,
 }
@@ -52,7 +52,7 @@ async fn specs(a: &str, b: u8, w: usize) -> Result<(), LockError> {
     key = "{{{req.user.name}}}:{req.sizes.0}:{req.sizes.1.1:03}:{req.user.upper():>w$}:{req.type}:{n:?}:{SHARD}:{CONFIG.shard}"
 )]
 async fn dotted(req: &Request, n: Option<u8>, w: usize) -> Result<(), LockError> {
-    assert_held("{ann}:1:003:  ANN:t:None:7:3").await;
+    assert_held("{ann}:1:003:  ANN:t:None:eu:7:3").await;
     let _ = (n, w, &req.user);
     Ok(())
 }
