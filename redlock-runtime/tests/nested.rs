@@ -4,7 +4,6 @@
 use std::{
     future::{Future, pending, poll_fn},
     panic::AssertUnwindSafe,
-    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -106,20 +105,6 @@ async fn a_nested_section_joins_and_the_outermost_releases() {
         assert!(outer.is_held() && !is_free(&redlock).await);
     });
     outer.await.unwrap();
-    assert!(is_free(&redlock).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_section_calls_itself_as_deep_as_it_likes() {
-    fn descend(redlock: &Redlock, depth: u32) -> Pin<Box<dyn Future<Output = u32> + Send + '_>> {
-        let section = reentrant(redlock).hold(async move |_| match depth {
-            0 => 0,
-            _ => 1 + descend(redlock, depth - 1).await,
-        });
-        Box::pin(section.map(Result::unwrap))
-    }
-    let redlock = redlock("recursion").await;
-    assert_eq!(descend(&redlock, 50).await, 50);
     assert!(is_free(&redlock).await);
 }
 

@@ -151,80 +151,16 @@ fn what_no_script_can_answer_is_no_vote() {
         assert_garbled(&extend(Some(BLOCK)), lie);
     }
     assert_garbled(&extend(None), ints([9, 0, 5]));
+    assert_garbled(&extend(Some(BLOCK)), Value::Int(7));
+    assert_garbled(&keep(), Value::Int(1));
+    assert_garbled(&release(), Value::Int(2));
     assert_garbled(&put_back(), ints([9, 0]));
     assert_garbled(&watch(), Value::Int(1));
     assert_garbled(&Request::Identify, Value::Okay);
-    let unasked = parse(
-        &Request::Acquire {
-            key: "k".into(),
-            owner: OWNER,
-            mode: Mode::Exclusive,
-            ttl: Duration::from_secs(1),
-            block: BlockRequest {
-                proposal: Token(0),
-                length: 1,
-            },
-            admission: ADMISSION,
-            ticket: None,
-        },
-        Value::Int(1),
-    );
-    assert!(matches!(unasked, Reply::Garbled { .. }), "{unasked:?}");
 }
 
 #[test]
-fn votes_are_read() {
-    let granted = |first, has_remote_waiter| Reply::Granted {
-        first: Token(first),
-        has_remote_waiter,
-    };
-    assert_eq!(parse(&acquire(), Value::Int(1)), granted(9, false));
-    assert_eq!(parse(&acquire(), ints([11, 1])), granted(11, true));
-    assert_eq!(parse(&acquire(), Value::Int(-1)), Reply::NotAdmitted);
-    for (holder, owner) in [(VALUE, Some(OWNER)), ("", None), ("theirs", None)] {
-        let remaining = Some(Duration::from_millis(5));
-        let held = array([Value::Int(5), text(holder)]);
-        let expected = Reply::Held {
-            owner,
-            remaining,
-            ahead: Ahead::default(),
-        };
-        assert_eq!(parse(&acquire(), held.clone()), expected);
-        assert_eq!(parse(&put_back(), held), expected);
-    }
-    let extended = |remaining, first| Reply::Extended {
-        remaining,
-        first,
-        has_remote_waiter: true,
-    };
-    let five = Some(Duration::from_millis(5));
-    assert_eq!(parse(&extend(None), ints([0, 1, 5])), extended(five, None));
-    let alone = Reply::Extended {
-        remaining: five,
-        first: None,
-        has_remote_waiter: false,
-    };
-    assert_eq!(parse(&extend(None), Value::Int(7)), alone);
-    assert_garbled(&extend(Some(BLOCK)), Value::Int(7));
-    assert_eq!(
-        parse(&extend(Some(BLOCK)), ints([9, 1, -1])),
-        extended(None, Some(Token(9)))
-    );
-    assert_eq!(parse(&extend(None), Value::Int(0)), Reply::NotOwner);
-    assert_eq!(parse(&put_back(), Value::Int(1)), Reply::PutBack);
-    assert_eq!(parse(&release(), Value::Int(1)), Reply::Deleted);
-    assert_eq!(parse(&release(), Value::Int(0)), Reply::NotOwner);
-    assert_eq!(parse(&keep(), Value::Int(2)), Reply::Kept);
-    assert_eq!(parse(&keep(), Value::Int(0)), Reply::NotOwner);
-    assert_garbled(&keep(), Value::Int(1));
-    assert_garbled(&release(), Value::Int(2));
-    assert_eq!(parse(&watch(), text(VALUE)), Reply::Ours);
-    assert_eq!(parse(&watch(), text("x")), Reply::Taken { owner: None });
-    assert_eq!(parse(&watch(), Value::Nil), Reply::Free);
-}
-
-#[test]
-fn a_process_with_a_ticket_learns_who_is_ahead_and_no_other_does() {
+fn what_no_queue_can_answer_is_no_vote() {
     let mut asked = acquire();
     if let Request::Acquire { ticket, .. } = &mut asked {
         *ticket = Some(TICKET);
@@ -234,23 +170,7 @@ fn a_process_with_a_ticket_learns_who_is_ahead_and_no_other_does() {
         values.extend(ahead.map(Value::Int));
         Value::Array(values)
     };
-    let ahead = Ahead {
-        count: 2,
-        grace: Duration::from_millis(30),
-    };
     let told = [2, 30];
-    let held = Reply::Held {
-        owner: Some(OWNER),
-        remaining: Some(Duration::from_millis(5)),
-        ahead,
-    };
-    assert_eq!(parse(&asked, reply(5, VALUE, told)), held);
-    assert_eq!(parse(&asked, reply(-2, "", told)), Reply::Queued(ahead));
-    let granted = Reply::Granted {
-        first: Token(11),
-        has_remote_waiter: true,
-    };
-    assert_eq!(parse(&asked, ints([11, 1])), granted);
     let far = Ahead {
         count: u32::MAX,
         grace: LONGEST,
@@ -272,44 +192,6 @@ fn a_process_with_a_ticket_learns_who_is_ahead_and_no_other_does() {
         assert_garbled(&request, reply(5, VALUE, told));
         assert_garbled(&request, reply(-2, "", told));
     }
-}
-
-#[test]
-fn records_are_read() {
-    let voting = Record {
-        marker: Some(Marker {
-            server: Some("server".into()),
-            admission: AdmissionId(7),
-            was_durable: true,
-        }),
-        longest: Duration::from_secs(5),
-        top: Token(12),
-        max_ttl: Some(Duration::from_secs(60)),
-        other_format: None,
-        loss: None,
-    };
-    let reply = parse(&Request::Probe, record_of(VOTING));
-    assert_eq!(reply, Reply::Record(voting));
-    let lost = Record {
-        loss: Some(LossRecord {
-            id: LossId(8),
-            age: Duration::from_millis(30),
-            beside_marker: false,
-            is_unflushed: true,
-            first_start: Some(Duration::from_millis(500)),
-        }),
-        max_ttl: Some(Duration::from_secs(60)),
-        other_format: None,
-        ..Record::default()
-    };
-    let reply = parse(&Request::Probe, record_of(LOST));
-    assert_eq!(reply, Reply::Record(lost));
-    let other = Record {
-        other_format: Some(2),
-        ..Record::default()
-    };
-    let reply = parse(&Request::Probe, array([text("2")]));
-    assert_eq!(reply, Reply::Record(other));
 }
 
 #[test]

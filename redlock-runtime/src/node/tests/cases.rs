@@ -10,7 +10,7 @@ use redlock_protocol::{
 };
 
 use super::{
-    HASH, Server, Twins, cmd, moment, now, reply,
+    HASH, Server, Twins, cmd, now, reply,
     server::{command, exchange},
 };
 use crate::{
@@ -121,19 +121,6 @@ pub(super) fn in_order(mut request: Request, lasts: u64) -> Request {
             grace: Duration::from_millis(5),
             is_ordered: true,
         });
-    }
-    request
-}
-
-/// That request from a waiter that has come later.
-fn came_again(mut request: Request) -> Request {
-    if let Request::Acquire {
-        ticket: Some(ticket),
-        ..
-    } = &mut request
-    {
-        ticket.came = 2;
-        ticket.waited = Duration::ZERO;
     }
     request
 }
@@ -251,47 +238,6 @@ fn a_place_lasts_as_long_as_the_ticket_says_and_the_queue_for_a_second() {
     }
 }
 
-/// The twins compare what the server has after each request.
-#[test]
-fn an_owner_leaves_a_note_beside_its_lock_and_nobody_else_does() {
-    fn noted(owner: Owner, text: &str) -> Request {
-        let mut request = extend(owner);
-        if let Request::Extend { note, .. } = &mut request {
-            *note = Some(text.into());
-        }
-        request
-    }
-    let server = Server::start(&[]);
-    let mut twins = Twins::of(&server, 3);
-    let note = |twins: &Twins| twins.model.note("k", moment(now()).now).cloned();
-    twins.ask_all(&[
-        report,
-        || admit(Duration::ZERO),
-        || acquire(US),
-        || noted(US, "7 ours"),
-        || noted(THEM, "8 theirs"),
-        || extend(US),
-    ]);
-    assert_eq!(note(&twins).as_deref(), Some("7 ours"));
-    twins.ask_all(&[|| release(US), || acquire(THEM)]);
-    assert_eq!(note(&twins), None, "it was that of another owner");
-}
-
-#[test]
-fn a_process_is_not_behind_the_place_of_its_earlier_waiter() {
-    let server = Server::start(&[]);
-    let mut twins = Twins::of(&server, 3);
-    let replies = twins.ask_all(&[
-        report,
-        || admit(Duration::ZERO),
-        || acquire(US),
-        || in_order(acquire(THEM), 1_000),
-        || release(US),
-        || came_again(in_order(acquire(THEM), 1_000)),
-    ]);
-    assert!(matches!(replies[5], Reply::Granted { .. }), "{replies:?}");
-}
-
 #[test]
 fn a_loss_that_comes_back_with_an_old_snapshot_says_nothing() {
     let mut server = Server::start(&[]);
@@ -341,31 +287,6 @@ fn what_may_have_taken_keys_away_is_seen() {
             "{taking:?}"
         );
     }
-}
-
-#[test]
-fn what_earlier_releases_noted_of_waiters_says_nothing() {
-    let server = Server::start(&[]);
-    let mut connection = server.connect(3);
-    command(
-        &mut connection,
-        &["HSET", HASH, "waiter 7", "1 2 x", "7", "9"],
-    );
-    let Reply::Record(record) = ask(&mut connection, &report()) else {
-        panic!("no record")
-    };
-    assert_eq!(record.top, Token(9));
-    ask(&mut connection, &admit(Duration::ZERO));
-    let granted = ask(&mut connection, &in_order(acquire(US), 1_000));
-    let Reply::Granted {
-        has_remote_waiter: false,
-        ..
-    } = granted
-    else {
-        panic!("{granted:?}")
-    };
-    let note = command(&mut connection, &["HEXISTS", HASH, "waiter 7"]);
-    assert_eq!(note, Value::Int(0), "nobody needs it any more");
 }
 
 /// Even if it has the same admission as the one that it takes the place of.

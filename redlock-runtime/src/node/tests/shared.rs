@@ -53,66 +53,6 @@ fn a_server_without_memory_takes_in_no_reader_and_keeps_and_releases_those_that_
     assert_eq!(command(&mut connection, &["EXISTS", "k"]), Value::Int(0));
 }
 
-#[test]
-fn a_user_without_rights_changes_nothing_for_the_readers() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
-    for right in ["-hset", "-set", "-hmget", "-evalsha -eval"] {
-        command(&mut connection, &["DEL", "k"]);
-        ask(&mut connection, &shared(acquire(US)));
-        let before = command(&mut connection, &["GET", "k"]);
-        let mut words = vec![
-            "ACL", "SETUSER", "limited", "reset", "on", "nopass", "~*", "+@all",
-        ];
-        words.extend(right.split(' '));
-        assert_eq!(command(&mut connection, &words), Value::Okay);
-        let mut limited = server.connect(3);
-        assert_eq!(
-            command(&mut limited, &["AUTH", "limited", "x"]),
-            Value::Okay
-        );
-        for request in [
-            acquire(THEM),
-            in_order(acquire(THEM), 1_000),
-            put_back(THEM),
-        ] {
-            let reply = ask(&mut limited, &shared(request));
-            assert!(!is_granted(&reply) && reply != Reply::PutBack, "{reply:?}");
-            assert_eq!(command(&mut connection, &["GET", "k"]), before, "{right}");
-        }
-    }
-}
-
-#[test]
-fn other_libraries_stay_out_and_can_do_no_harm_while_somebody_reads() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
-    for owner in [US, THEM] {
-        ask(&mut connection, &shared(acquire(owner)));
-    }
-    let set = ["SET", "k", "theirs", "NX", "PX", "1000"];
-    assert_eq!(command(&mut connection, &set), Value::Nil);
-    let compare_and_delete = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
-                              return redis.call('DEL', KEYS[1]) end return 0";
-    let delete = ["EVAL", compare_and_delete, "1", "k", "theirs"];
-    assert_eq!(command(&mut connection, &delete), Value::Int(0));
-    assert_eq!(
-        ask(&mut connection, &shared(release(US))),
-        Reply::Deleted,
-        "it stands as before"
-    );
-    assert_eq!(command(&mut connection, &set), Value::Nil);
-    ask(&mut connection, &shared(release(THEM)));
-    assert_eq!(command(&mut connection, &set), Value::Okay);
-    for request in [acquire(US), put_back(US), extend(US), release(US)] {
-        let reply = ask(&mut connection, &shared(request));
-        assert!(
-            matches!(reply, Reply::Held { owner: None, .. } | Reply::NotOwner),
-            "{reply:?}"
-        );
-    }
-}
-
 /// Also without memory for more: what a script writes first may not be refused.
 #[test]
 fn a_server_turns_the_key_of_an_owner_into_that_of_a_reader() {
