@@ -1,10 +1,7 @@
 //! What a lock does on servers that are well. Several node sets over the same servers stand for several processes.
 
 use std::{
-    future::poll_fn,
-    pin::Pin,
     sync::atomic::{AtomicU32, Ordering::SeqCst},
-    task::Poll,
     time::Duration,
 };
 

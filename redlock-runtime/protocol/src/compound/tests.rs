@@ -1,5 +1,4 @@
 use super::*;
-use crate::message::Mode;
 
 mod courses;
 

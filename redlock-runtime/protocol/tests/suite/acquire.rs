@@ -44,23 +44,6 @@ fn counters_that_disagree_cost_a_second_round_once_and_tokens_rise() {
     assert_eq!(world.now.since(asked), ROUND_TRIP);
 }
 
-/// The second round checks the owner: a lock whose keys are gone is not granted by counters alone.
-#[test]
-fn a_lock_whose_keys_are_gone_before_its_token_is_found_is_not_granted_without_them() {
-    let mut world = World::new(3);
-    for (node, counter) in [30, 10, 20].into_iter().enumerate() {
-        world.nodes[node].set_counter("k", counter);
-    }
-    world.ask(1, "k", params());
-    while world.sends(is_extend).is_empty() {
-        assert!(world.step());
-    }
-    world.delete_all("k");
-    if let Answer::Granted { .. } = world.answer(1) {
-        assert!(world.carriers("k").len() >= 2);
-    }
-}
-
 #[test]
 fn a_minority_of_bad_nodes_costs_no_time() {
     for bad in [
@@ -81,14 +64,6 @@ fn a_minority_of_bad_nodes_costs_no_time() {
         world.lock(1, "k", params());
         assert_eq!(world.now.since(asked), ROUND_TRIP, "{bad:?}");
     }
-}
-
-#[test]
-fn half_of_four_nodes_is_no_quorum() {
-    use Behavior::{Dead, Healthy};
-    let mut world = World::starting(&[Dead, Dead, Healthy, Healthy]);
-    world.ask(1, "k", params());
-    assert_eq!(world.refused(1), Cause::NoQuorum);
 }
 
 #[test]
@@ -163,18 +138,6 @@ fn waiting_ends_in_time_with_a_last_attempt() {
     assert_eq!(world.now.since(asked), wait + ROUND_TRIP);
 }
 
-#[test]
-fn a_lock_of_another_fleet_is_won_when_its_keys_expire() {
-    let mut world = World::new(4);
-    for node in 0..2 {
-        world.occupy(node, "k", OTHER, 20 * HOP);
-    }
-    let expiry = world.now.after(20 * HOP);
-    world.lock(1, "k", waiting(LEASE));
-    assert!(world.now >= expiry && world.now.since(expiry) < Duration::from_millis(64));
-    assert!(world.carriers("k").len() >= 3);
-}
-
 /// The driver was late, or the process was stopped: the replies are there, and the lease is not.
 #[test]
 fn grants_that_are_seen_after_the_round_has_timed_out_do_not_count() {
@@ -244,61 +207,4 @@ fn a_section_begins_with_a_lease_that_is_worth_having() {
         }
         world.run_for(LEASE);
     }
-}
-
-/// The caller gives up after any number of events, for every number there is.
-#[test]
-fn whenever_the_caller_gives_up_nothing_is_left_two_round_trips_later() {
-    use Behavior::{Dead, Healthy, Slow, Unresponsive, WithoutScripts};
-    let two_round_trips = 2 * ROUND_TRIP;
-    let mixed = [Healthy, Slow(3 * HOP), Dead, Unresponsive, Healthy];
-    let cases = [
-        (vec![Healthy; 5], two_round_trips),
-        // They know the scripts again a round trip later.
-        (vec![WithoutScripts; 3], 2 * two_round_trips),
-        // The unresponsive node is disconnected now and then, and released once it is back.
-        (mixed.to_vec(), Duration::from_secs(3)),
-    ];
-    for (behaviors, settled) in cases {
-        for steps in 0..60 {
-            let mut world = World::starting(&behaviors);
-            world.ask(1, "k", renewing());
-            for _ in 0..steps {
-                world.step();
-            }
-            world.end(1);
-            let ended = world.now;
-            world.run_for(settled);
-            assert_eq!(
-                world.carriers("k"),
-                [],
-                "{behaviors:?}, after {steps} steps"
-            );
-            world.run_for(2 * LEASE);
-            let late = world.sends(|request| is_extend(request) || is_put_back(request));
-            assert!(
-                late.iter().all(|&(at, _)| at <= ended),
-                "a renewal after the release, {behaviors:?}, after {steps} steps"
-            );
-        }
-    }
-}
-
-#[test]
-fn the_same_events_give_the_same_actions() {
-    let run = || {
-        use Behavior::{Dead, Healthy, Slow};
-        let mut world = World::starting(&[Healthy, Slow(9 * HOP), Dead]);
-        for section in 1..=10 {
-            world.ask(section, "k", waiting(LEASE));
-        }
-        for section in 1..=10 {
-            world.granted(section);
-            world.run_for(3 * HOP);
-            world.end(section);
-        }
-        world.run_for(LEASE);
-        world.log().to_vec()
-    };
-    assert_eq!(run(), run());
 }

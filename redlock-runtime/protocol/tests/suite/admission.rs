@@ -15,14 +15,6 @@ fn just_started(behaviors: &[Behavior]) -> World {
     world
 }
 
-fn with_default_lease(lease: Duration) -> Settings {
-    let default_ttl = params_of(lease).key_ttl();
-    Settings {
-        default_ttl,
-        ..settings()
-    }
-}
-
 fn patient() -> LockParams {
     waiting(10 * settings().max_ttl)
 }
@@ -140,94 +132,6 @@ fn while_one_node_does_not_reply_it_is_no_first_start() {
     }
 }
 
-#[test]
-fn the_last_node_of_a_first_start_may_come_later() {
-    use Behavior::{Dead, Healthy};
-    let mut world = just_started(&[Healthy, Healthy, Dead]);
-    world.add_client(settings());
-    world.run_for(Duration::from_secs(10));
-    world.nodes[2].behavior = Healthy;
-    let came = world.now;
-    world.lock(1, "k", patient());
-    world.assert_within(settings().default_ttl + Duration::from_secs(2), came);
-}
-
-/// One client reaches a single node and notes its loss. Another one knows that the others vote, and
-/// notes that, or else this would be a first start once the others lose their memory together.
-#[test]
-fn that_other_nodes_vote_is_noted_after_the_loss_as_well() {
-    let long = Duration::from_secs(50);
-    let mut world = World::with_clients(3, 3);
-    world.client(0).lock(1, "k", params_of(long));
-    let granted = world.now;
-    for node in 0..3 {
-        world.client(0).cut_off(node);
-        world.client(1).cut_off(node);
-        world.client(2).cut_off(node);
-    }
-    world.flush(0);
-    world.client(1).reconnect(0);
-    world.run_for(Duration::from_secs(2));
-    for node in 0..3 {
-        world.client(2).reconnect(node);
-    }
-    world.run_for(Duration::from_secs(2));
-    for node in 0..3 {
-        world.client(1).cut_off(node);
-        world.client(2).cut_off(node);
-    }
-    world.flush(1);
-    world.flush(2);
-    let newcomer = world.add_client(settings());
-    world.client(newcomer).lock(1, "k", patient());
-    assert!(world.now.since(granted) >= long);
-}
-
-/// A slow client reads the first node before it votes again, and the others after their losses.
-#[test]
-fn nodes_that_were_new_one_after_the_other_are_no_first_start() {
-    let mut world = World::with_clients(3, 1);
-    world.tell_nothing();
-    world.client(0).cut_off(1);
-    world.client(0).cut_off(2);
-    world.restart_empty(0);
-    while !matches!(world.state(0), NodeState::Quarantined { .. }) {
-        assert!(world.step());
-    }
-    let noted = world.now;
-    let lag = Duration::from_millis(900);
-    world.run_for(settings().max_ttl - lag - Duration::from_millis(100));
-    let slow = world.add_client(settings());
-    for node in 1..3 {
-        world.client(slow).set_lag(node, lag);
-    }
-    world.await_vote(0);
-    assert!(world.now.since(noted) >= settings().max_ttl);
-
-    let holder = world.add_client(settings());
-    world.run_for(10 * HOP);
-    world.client(holder).cut_off(2);
-    let long = Duration::from_secs(50);
-    world.client(holder).lock(1, "k", params_of(long));
-    let granted = world.now;
-    for node in 0..2 {
-        world.client(holder).cut_off(node);
-    }
-    for node in 1..3 {
-        world.flush(node);
-        let alone = world.add_client(settings());
-        for other in (0..3).filter(|&other| other != node) {
-            world.client(alone).cut_off(other);
-        }
-    }
-    world.run_for(4 * lag);
-    for node in 1..3 {
-        world.client(slow).set_lag(node, Duration::ZERO);
-    }
-    world.client(slow).lock(1, "k", patient());
-    assert!(world.now.since(granted) >= long);
-}
-
 /// Nothing tells that on the nodes, but a client has seen them vote.
 #[test]
 fn all_nodes_that_lose_their_memory_at_once_are_no_first_start_for_who_has_seen_them_vote() {
@@ -244,30 +148,6 @@ fn all_nodes_that_lose_their_memory_at_once_are_no_first_start_for_who_has_seen_
         }
         world.client(1).lock(1, "k", patient());
         assert!(world.now.since(granted) >= long);
-    }
-}
-
-#[test]
-fn of_the_default_leases_of_a_first_start_the_longest_counts() {
-    for order in [[5, 20], [20, 5]] {
-        let mut world = just_started(&[Behavior::Healthy; 3]);
-        let began = world.now;
-        for lease in order {
-            world.add_client(with_default_lease(Duration::from_secs(lease)));
-        }
-        for client in 0..2 {
-            world.client(client).ask(1, "k", patient());
-        }
-        let either = |world: &mut World| {
-            let granted = |client| world.client(client).answered(1).is_some();
-            (0..2).any(granted)
-        };
-        while !either(&mut world) {
-            assert!(world.step());
-        }
-        let took = world.now.since(began);
-        let longest = params_of(Duration::from_secs(20)).key_ttl();
-        assert_between(took, longest, longest + Duration::from_millis(500));
     }
 }
 
@@ -314,61 +194,6 @@ fn a_client_that_assumes_fresh_nodes_waits_for_nothing() {
     }
     world.run_for(Duration::from_millis(200));
     world.lock(2, "k", params());
-}
-
-/// It may skip its own wait. Those who want none skipped go on waiting, and have no longer to wait for it.
-#[test]
-fn what_one_client_assumes_no_other_one_believes() {
-    let fresh = assuming_fresh();
-    for late in [10, 500, 3_000] {
-        let mut world = just_started(&[Behavior::Healthy; 3]);
-        let began = world.now;
-        world.add_client(settings());
-        world.run_for(late * HOP);
-        let client = world.add_client(fresh);
-        world.run_for(Duration::from_millis(100));
-        world.client(client).lock(1, "k", params());
-        assert!(matches!(world.state(0), NodeState::Quarantined { .. }));
-        world.client(client).end(1);
-        world.lock(1, "k", patient());
-        let took = world.now.since(began);
-        assert_between(
-            took,
-            settings().default_ttl,
-            settings().default_ttl + Duration::from_millis(100),
-        );
-        world.end(1);
-        // The admission is the same: nothing was lost since.
-        world.client(client).ask(2, "k", params());
-        let asked = world.now;
-        world.client(client).granted(2);
-        world.assert_within(2 * ROUND_TRIP, asked);
-    }
-}
-
-#[test]
-fn a_client_that_assumes_fresh_nodes_lets_no_other_one_hold_what_is_held() {
-    let fresh = assuming_fresh();
-    let long = Duration::from_secs(50);
-    for lose in LOSSES {
-        for is_first in [false, true] {
-            let mut world = World::with_clients(3, 2);
-            world.client(0).cut_off(2);
-            let (deadline, _) = world.client(0).lock(1, "k", params_of(long));
-            world.client(0).cut_off(0);
-            world.client(0).cut_off(1);
-            if is_first {
-                world.add_client(fresh);
-            }
-            lose(&mut world, 0);
-            lose(&mut world, 1);
-            if !is_first {
-                world.add_client(fresh);
-            }
-            world.client(1).lock(1, "k", patient());
-            world.assert_over(deadline);
-        }
-    }
 }
 
 // ---- rights

@@ -67,40 +67,6 @@ fn a_lock_is_kept_from_everybody_and_its_release_is_reported_at_once() {
 }
 
 #[test]
-fn a_lock_is_kept_however_its_holder_ends() {
-    let ends: [fn(&mut World); 4] = [
-        |world| world.end(1),
-        |world| world.release(1),
-        // It is stopped in its work, and lets go when it hears of that.
-        |world| {
-            world.client(0).shut_down(LEASE, true);
-            assert_eq!(world.answer(1), Answer::Over(Loss::Stopped));
-            world.end(1);
-        },
-        |world| {
-            world.end(1);
-            world.run_for(ROUND_TRIP);
-            world.client(0).restart();
-        },
-    ];
-    for (number, end) in ends.into_iter().enumerate() {
-        let mut world = World::with_clients(3, 2);
-        let acquired = world.now;
-        world.lock(1, "k", kept());
-        end(&mut world);
-        println!("end {number}");
-        assert_within_period(next_holder(&mut world), acquired);
-    }
-    // Nobody tells the nodes that it is gone: they keep the key as for any holder.
-    let mut world = World::with_clients(3, 2);
-    let acquired = world.now;
-    world.lock(1, "k", kept());
-    world.client(0).restart();
-    let free = next_holder(&mut world);
-    assert!(free.since(acquired) >= kept().key_ttl());
-}
-
-#[test]
 fn who_waits_in_the_same_process_waits_for_the_end_of_the_period() {
     let mut world = World::new(3);
     let acquired = world.now;
@@ -170,37 +136,6 @@ fn a_node_that_was_cut_off_is_told_later() {
             false => assert_eq!(carriers, []),
         }
     }
-}
-
-#[test]
-fn a_period_outlasts_nodes_that_lose_their_memory() {
-    for lost in [1, 2, 3] {
-        let mut world = World::with_clients(3, 2);
-        let acquired = world.now;
-        world.lock(1, "k", kept());
-        world.end(1);
-        world.run_for(4 * HOP);
-        for node in 0..lost {
-            world.restart_empty(node);
-        }
-        let free = next_holder(&mut world);
-        assert!(free.since(acquired) >= PERIOD, "{lost} nodes");
-    }
-}
-
-#[test]
-fn a_section_that_follows_in_a_turn_is_kept_as_well() {
-    let mut world = World::with_clients(3, 2);
-    world.ask(1, "k", waiting(LEASE));
-    world.ask(2, "k", kept_and_waiting());
-    world.granted(1);
-    let (second, rounds) = (world.now, world.sends(is_acquire).len());
-    world.end(1);
-    world.granted(2);
-    assert_eq!(world.sends(is_acquire).len(), rounds, "in the same turn");
-    world.end(2);
-    let since = next_holder(&mut world).since(second);
-    assert!(since >= PERIOD && since <= PERIOD + LATE, "{since:?}");
 }
 
 /// A node has kept the key for longer, because it could not be told. It is told before the key expires.

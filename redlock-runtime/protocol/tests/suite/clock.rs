@@ -107,42 +107,6 @@ fn a_clock_that_is_faster_than_the_guard_band_allows_is_found_out() {
     }
 }
 
-#[test]
-fn turns_that_are_refreshed_often_find_no_fast_clocks_where_there_are_none() {
-    let mut world = World::new(3);
-    let patient = LockParams {
-        wait: Duration::from_secs(600),
-        ..renewing()
-    };
-    for section in 1..=2_000 {
-        world.ask(section, "k", patient);
-    }
-    for section in 1..=2_000 {
-        world.granted(section);
-        world.run_for(7 * HOP);
-        world.end(section);
-    }
-    world.assert_all_vote();
-}
-
-/// Time passes on the way: that is no fault of the node's clock.
-#[test]
-fn slow_nodes_are_not_taken_for_fast_clocks() {
-    let mut world = World::new(3);
-    world.lock(1, "k", renewing());
-    for turn in 0..8 {
-        let behavior = if turn % 2 == 0 {
-            Behavior::Slow(Duration::from_millis(200))
-        } else {
-            Behavior::Delayed(Duration::from_millis(200))
-        };
-        world.behave(0..3, behavior);
-        world.run_for(LEASE);
-    }
-    assert!(!world.answers().iter().any(is_over));
-    world.assert_all_vote();
-}
-
 /// A node whose vote was asked for while it was away is given the key once more when it is back,
 /// with the longer time that the turn has by then.
 #[test]

@@ -1,7 +1,5 @@
 //! Sections with several keys: all or none, and no order that makes them wait for each other.
 
-use std::time::Duration;
-
 use redlock_protocol::*;
 
 use crate::{world::*, *};
@@ -150,74 +148,6 @@ fn the_longest_hold_counts_from_when_all_keys_are_held() {
         assert!(deadline <= granted.after(most));
     }
     assert_eq!(world.now.since(granted), most);
-}
-
-/// Also if half of them wait for the second key at first.
-#[test]
-fn a_crowd_that_wants_the_same_keys_is_served_one_after_the_other() {
-    const CROWD: u64 = 40;
-    const FIRST: u64 = 1_000;
-    for mixed_fleet in [false, true] {
-        let settings = Settings {
-            mixed_fleet,
-            ..settings()
-        };
-        let mut world = World::with_settings(3, &[settings, settings]);
-        for (client, key) in [(0, "a"), (1, "b")] {
-            world.client(client).lock(FIRST, key, params());
-        }
-        let asked = world.now;
-        let mut crowd = Crowd::default();
-        for section in 0..2 * CROWD {
-            let wish = Wish::new(&["a", "b"], waiting(40 * LEASE), 5 * HOP);
-            crowd.ask(&mut world, section as usize % 2, section, wish);
-        }
-        world.run_for(40 * HOP);
-        for client in 0..2 {
-            world.client(client).end(FIRST);
-        }
-        crowd.run(&mut world);
-        let took = world.now.since(asked);
-        assert!(took < LEASE, "{took:?}");
-        let sends = [0, 1].map(|client| world.client(client).sends(is_anything_of_keys).len());
-        let sends: usize = sends.into_iter().sum();
-        let least = 2 * 3 * 2 * CROWD as usize;
-        assert!(
-            sends < 2 * least,
-            "{sends} requests where {least} are needed"
-        );
-    }
-}
-
-#[test]
-fn a_caller_may_go_away_at_any_time() {
-    let waits = [Duration::ZERO, 2 * LEASE];
-    for (steps, wait) in (0..60).flat_map(|steps| waits.map(|wait| (steps, wait))) {
-        for report in [false, true] {
-            let mut world = World::with_clients(3, 2);
-            for node in &mut world.nodes {
-                node.set_counter("c", 99);
-            }
-            world.client(1).lock(1, "b", params());
-            world.client(0).ask_all(2, &NAMES[..3], waiting(wait));
-            for step in 0..steps {
-                if step == 20 {
-                    world.client(1).end(1);
-                }
-                world.step();
-            }
-            match report {
-                false => world.end(2),
-                true => world.release(2),
-            }
-            world.client(1).end(1);
-            world.run_for(3 * LEASE);
-            for key in &NAMES[..3] {
-                assert_eq!(world.carriers(key), [], "after {steps} steps");
-            }
-            assert!(world.client(0).is_idle());
-        }
-    }
 }
 
 /// A holder that never lets go has the other keys for no longer than their leases.

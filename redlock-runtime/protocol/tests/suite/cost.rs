@@ -69,25 +69,6 @@ fn a_lock_that_is_held_costs_a_few_requests_for_each_renewal_and_nothing_else() 
     }
 }
 
-/// Waking a node and being woken by it costs more than a section does.
-#[test]
-fn sixteen_short_sections_that_ask_together_cost_one_grant_and_one_release() {
-    let mut world = World::new(3);
-    let before = sent(&world);
-    for section in 1..=16 {
-        world.ask(section, "k", waiting(Duration::from_secs(60)));
-    }
-    for section in 1..=16 {
-        world.granted(section);
-        world.run_for(HOP / 16);
-        world.release(section);
-    }
-    for section in 1..=16 {
-        assert_eq!(world.answer(section), Answer::Released(Release::Released));
-    }
-    assert_eq!(sent(&world) - before, 2 * 3);
-}
-
 /// Rounds that take longer are worth more sections, also if the first one of the turn was fast.
 #[test]
 fn awaited_releases_are_asked_about_less_often_while_rounds_take_longer() {
@@ -154,50 +135,6 @@ fn news_of_a_key_is_read_once_at_a_time() {
         assert!(requests <= 10, "{requests} requests");
         assert_eq!(world.answers(), []);
     }
-}
-
-/// What changed after the read that is under way must not be overlooked.
-#[test]
-fn news_that_comes_during_a_read_is_followed_by_another_read() {
-    for steps in 0..6 {
-        let mut world = World::new(3);
-        world.lock(1, "k", params());
-        world.run_for(Duration::from_millis(100));
-        for node in 0..2 {
-            world.client(0).hear_of_change(node, Some("k"));
-        }
-        for _ in 0..steps {
-            world.step();
-        }
-        world.delete(0, "k");
-        world.delete(1, "k");
-        let deleted = world.now;
-        world.lost(1);
-        assert!(
-            world.now.since(deleted) <= 4 * ROUND_TRIP,
-            "after {steps} steps"
-        );
-    }
-}
-
-/// A driver may hand in news sooner than the replies that were sent before it.
-#[test]
-fn news_that_overtakes_the_reply_to_a_read_is_not_overlooked() {
-    let mut world = World::new(3);
-    world.lock(1, "k", params());
-    world.run_for(Duration::from_millis(100));
-    for node in 0..2 {
-        world.client(0).hear_of_change(node, Some("k"));
-    }
-    // The nodes have read the key; their replies are on the way.
-    world.run_for(HOP + HOP / 2);
-    for node in 0..2 {
-        world.nodes[node].forget_key("k");
-        world.client(0).hear_of_change(node, Some("k"));
-    }
-    let lost = world.now;
-    world.lost(1);
-    world.assert_within(2 * ROUND_TRIP, lost);
 }
 
 #[test]
@@ -349,32 +286,4 @@ fn renewals_that_never_end_are_one_round_at_a_time() {
     world.run_for(Duration::from_secs(1));
     let requests = sent(&world) - before;
     assert!(requests <= 3 * 2 * 500, "{requests} requests in a second");
-}
-
-#[test]
-fn a_restarted_node_costs_a_few_requests() {
-    let mut world = World::new(5);
-    let before = sent(&world);
-    world.restart_empty(0);
-    world.run_for(2 * settings().max_ttl);
-    assert_eq!(world.state(0), NodeState::Up);
-    let requests = sent(&world) - before;
-    assert!(requests <= 40, "{requests} requests");
-}
-
-#[test]
-fn a_node_in_quarantine_is_asked_nothing_about_locks() {
-    let mut world = World::new(3);
-    world.kill(2);
-    world.restart_empty(0);
-    world.run_for(Duration::from_secs(2));
-    let before = world.sends(is_anything);
-    for section in 1..=100 {
-        world.ask(section, "k", params());
-        world.answer(section);
-        world.run_for(100 * HOP);
-    }
-    let later = world.sends(is_anything).split_off(before.len());
-    let to_it = later.iter().filter(|(_, node)| node.0 == 0).count();
-    assert!(to_it <= 10, "{to_it} requests in ten seconds");
 }

@@ -59,25 +59,6 @@ fn a_counter_that_was_told_is_known_when_its_node_is_gone() {
     assert!(world.nodes[0].counter("k") >= 100);
 }
 
-/// Two of five nodes are far behind two others, and the fifth does not reply. It may have the lower
-/// number, but it does not say so.
-#[test]
-fn nodes_whose_counters_differ_agree_beside_a_silent_one() {
-    for silent in 0..5 {
-        for slow in 0..5 {
-            let mut world = World::new(5);
-            let others = (0..5).filter(|&node| node != silent);
-            for (place, node) in others.enumerate() {
-                let counter = [100, 1_000_000, 200, 1_000_100][place];
-                world.nodes[node].set_counter("k", counter);
-            }
-            world.client(0).set_lag(slow, 3 * HOP);
-            world.behave([silent], Behavior::Unresponsive);
-            world.lock(1, "k", params());
-        }
-    }
-}
-
 /// It might have the lower number. While it was known to be silent before, that is not hoped for.
 #[test]
 fn no_round_is_lost_by_building_on_a_silent_node() {
@@ -120,76 +101,6 @@ fn a_silent_node_is_not_waited_for_until_a_round_closes() {
             ..params()
         },
     );
-}
-
-/// Three of five nodes keep their memory. What the other two say of counters counts only while
-/// they have voted without a loss. If both are out at once, and the node that remembers does not
-/// reply for as long as they are, only wall clocks help.
-#[test]
-fn tokens_rise_while_three_of_five_nodes_keep_their_memory() {
-    for slow in [0, 100, 400] {
-        for (gap, has_wall_clock) in [(100, true), (1_000, true), (7_000, false), (59_000, false)] {
-            let mut world = World::new(5);
-            if has_wall_clock {
-                world.client(0).start_wall_clock();
-            }
-            for node in 0..3 {
-                world.nodes[node].set_counter("k", 100);
-            }
-            world.kill(3);
-            world.kill(4);
-            let (_, first) = world.lock(1, "k", params());
-            world.end(1);
-            world.run_for(20 * HOP);
-            world.behave([3, 4], Behavior::Healthy);
-            world.run_for(Duration::from_secs(2));
-            // Node 0 is restarted without its memory, and found out.
-            world.restart_empty(0);
-            world.run_for(Duration::from_millis(gap));
-            // Node 1 is flushed, without a word about it. Node 2 is a little slow.
-            world.nodes[1].flush();
-            world.behave([2], Behavior::Slow(slow * HOP));
-            world.run_for(Duration::from_secs(3));
-            // 2, 3 and 4 have never lost anything. 2 does not reply now.
-            world.behave([2], Behavior::Unresponsive);
-            let (_, second) = world.lock(2, "k", waiting(Duration::from_secs(200)));
-            assert!(
-                second > first,
-                "slow {slow}, gap {gap}: {second} after {first}"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_node_with_a_counter_far_ahead_is_outvoted() {
-    for (nodes, poisoned) in [
-        (3, 0),
-        (3, 1),
-        (3, 2),
-        (5, 0),
-        (5, 1),
-        (5, 2),
-        (5, 3),
-        (5, 4),
-    ] {
-        let mut world = World::new(nodes);
-        world.nodes[poisoned].set_counter("k", 1 << 51);
-        let mut last = Token(0);
-        for section in 1..=300 {
-            let (_, token) = world.lock(section, "k", params());
-            assert!(
-                token > last && token < Token(1 << 40),
-                "{token} after {last}"
-            );
-            last = token;
-            world.end(section);
-            world.run_for(10 * HOP);
-        }
-        for node in (0..nodes).filter(|&node| node != poisoned) {
-            assert!(world.nodes[node].counter("k") < 1 << 40, "it is not spread");
-        }
-    }
 }
 
 #[test]

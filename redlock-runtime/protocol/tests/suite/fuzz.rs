@@ -573,34 +573,3 @@ fn after_any_history_a_shutdown_answers_all() {
         assert_eq!(open, None, "seed {seed}: it believes that it holds");
     }
 }
-
-/// Wake-ups that come too early, too late or too often do no harm.
-#[test]
-fn wake_ups_at_any_time_change_nothing() {
-    let run = |noisy: bool| {
-        let mut world = World::new(3);
-        for section in 1..=5 {
-            world.ask(
-                section,
-                "k",
-                LockParams {
-                    wait: LEASE,
-                    ..renewing()
-                },
-            );
-        }
-        for section in 1..=5 {
-            world.granted(section);
-            for _ in 0..30 {
-                if noisy {
-                    world.client(0).handle(Event::Wakeup);
-                }
-                world.run_for(HOP);
-            }
-            world.end(section);
-        }
-        world.run_for(LEASE);
-        world.log().to_vec()
-    };
-    assert_eq!(run(false), run(true));
-}

@@ -257,25 +257,6 @@ fn extensions_that_are_asked_for_together_are_all_answered() {
     );
 }
 
-#[test]
-fn an_extension_of_a_section_that_is_over_is_no_panic() {
-    let mut world = World::new(3);
-    world.extend(7);
-    world.ask(1, "k", params());
-    world.extend(1);
-    world.granted(1);
-    assert!(matches!(
-        world.answer(1),
-        Answer::Over(_) | Answer::Extended { .. } | Answer::NotExtended { .. }
-    ));
-    world.run_for(2 * LEASE);
-    world.extend(1);
-    world.end(1);
-    world.extend(1);
-    world.run_for(LEASE);
-    assert_eq!(world.carriers("k"), []);
-}
-
 // ---- keys that are put back
 
 #[test]
@@ -327,60 +308,4 @@ fn a_lock_is_put_on_all_nodes_that_vote_shortly_after_it_was_granted() {
     world.nodes[slow].behavior = Behavior::Healthy;
     world.run_for(Duration::from_millis(50));
     assert_eq!(world.carriers("k"), [0, 1, 2, 3, 4]);
-}
-
-#[test]
-fn nothing_is_put_back_that_was_released() {
-    for steps in 0..40 {
-        let mut world = World::with_clients(3, 2);
-        world.client(0).cut_off(2);
-        world.lock(1, "k", renewing());
-        world.client(0).reconnect(2);
-        world.await_vote(2);
-        for _ in 0..steps {
-            world.step();
-        }
-        world.end(1);
-        world.run_for(10 * HOP);
-        assert_eq!(world.carriers("k"), [], "after {steps} steps");
-    }
-}
-
-#[test]
-fn a_key_of_another_owner_is_not_overwritten() {
-    let mut world = World::new(3);
-    world.occupy(1, "k", OTHER, 2 * LEASE);
-    world.lock(1, "k", renewing());
-    world.run_for(2 * LEASE - 100 * HOP);
-    assert_eq!(world.nodes[1].owner("k", world.now), Some(OTHER));
-    world.run_for(LEASE);
-    let owner = world.majority_owner("k");
-    assert_eq!(
-        world.nodes[1].owner("k", world.now),
-        owner,
-        "once it is free"
-    );
-    assert!(owner.is_some());
-}
-
-#[test]
-fn a_renewed_lock_outlives_a_rolling_restart() {
-    for nodes in [3, 5] {
-        let mut world = World::new(nodes);
-        world.lock(1, "k", renewing());
-        world.run_for(Duration::from_secs(20));
-        for node in 0..nodes {
-            world.restart_empty(node);
-            world.run_for(Duration::from_secs(10));
-            let over = |(_, answer): &&(SectionId, Answer)| matches!(answer, Answer::Over(_));
-            let over = world.answers().iter().find(over);
-            assert!(over.is_none(), "after the restart of node {node}: {over:?}");
-            let carriers = world.carriers("k");
-            assert_eq!(
-                carriers.len(),
-                nodes,
-                "after the restart of node {node}: {carriers:?}"
-            );
-        }
-    }
 }

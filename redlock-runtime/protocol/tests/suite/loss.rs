@@ -54,22 +54,6 @@ fn a_deletion_that_leaves_a_minority_is_a_loss_also_of_a_lock_on_a_bare_majority
     }
 }
 
-/// An extension is a write, after which a node does not tell of the next change.
-#[test]
-fn a_deletion_after_a_renewal_is_told_as_well() {
-    let mut world = World::new(3);
-    world.lock(1, "k", renewing());
-    for _ in 0..3 {
-        world.extended(1);
-    }
-    world.run_for(Duration::from_millis(100));
-    let deleted = world.now;
-    world.delete(0, "k");
-    world.delete(2, "k");
-    world.lost(1);
-    world.assert_within(2 * ROUND_TRIP, deleted);
-}
-
 #[test]
 fn a_key_that_was_put_back_counts_once_it_has_been_read() {
     let mut world = World::new(3);
@@ -85,32 +69,6 @@ fn a_key_that_was_put_back_counts_once_it_has_been_read() {
     world.delete(2, "k");
     world.lost(1);
     world.assert_within(2 * ROUND_TRIP, deleted);
-}
-
-#[test]
-fn keys_that_another_owner_has_taken_are_lost() {
-    let mut world = World::new(3);
-    world.lock(1, "k", params());
-    world.run_for(Duration::from_millis(100));
-    let taken = world.now;
-    world.occupy_all("k", OTHER);
-    world.lost(1);
-    world.assert_within(2 * ROUND_TRIP, taken);
-    world.end(1);
-    world.run_for(10 * HOP);
-    assert_eq!(world.majority_owner("k"), Some(OTHER));
-}
-
-#[test]
-fn a_flush_of_a_majority_is_a_loss() {
-    let mut world = World::new(3);
-    world.lock(1, "k", renewing());
-    world.run_for(Duration::from_millis(100));
-    let flushed = world.now;
-    world.flush(0);
-    world.flush(1);
-    world.lost(1);
-    world.assert_within(4 * ROUND_TRIP, flushed);
 }
 
 #[test]
@@ -133,21 +91,6 @@ fn without_news_the_next_renewal_finds_the_loss_and_makes_no_key_again() {
 }
 
 #[test]
-fn a_lost_lock_is_released_on_the_nodes_that_still_have_it() {
-    let mut world = World::new(3);
-    world.lock(1, "k", renewing());
-    world.run_for(100 * HOP);
-    world.delete(0, "k");
-    world.delete(1, "k");
-    world.lost(1);
-    world.run_for(Duration::from_secs(1));
-    assert_eq!(world.carriers("k"), [2], "it may not have stopped");
-    world.end(1);
-    world.run_for(2 * HOP);
-    assert_eq!(world.carriers("k"), []);
-}
-
-#[test]
 fn a_new_connection_reads_what_is_watched_again() {
     let mut world = World::new(3);
     world.lock(1, "k", params());
@@ -159,30 +102,6 @@ fn a_new_connection_reads_what_is_watched_again() {
     let broken = world.now;
     world.lost(1);
     assert!(world.now.since(broken) < Duration::from_millis(100));
-}
-
-#[test]
-fn nodes_that_cannot_be_reached_are_not_a_loss() {
-    let mut world = World::new(3);
-    let (deadline, _) = world.lock(1, "k", params());
-    for node in 0..3 {
-        world.kill(node);
-    }
-    world.expired(1);
-    assert_eq!(world.now, deadline);
-}
-
-#[test]
-fn news_of_a_change_that_changed_nothing_is_no_loss() {
-    let mut world = World::new(3);
-    let (deadline, _) = world.lock(1, "k", params());
-    world.run_for(100 * HOP);
-    for node in 0..3 {
-        world.client(0).hear_of_change(node, Some("k"));
-        world.client(0).hear_of_change(node, None);
-    }
-    world.expired(1);
-    assert_eq!(world.now, deadline);
 }
 
 /// It was granted by a majority, and all have it once it is held for a while.
@@ -207,52 +126,6 @@ fn a_lock_that_is_held_for_a_while_outlives_the_restart_of_any_node() {
             assert_eq!(world.now, deadline);
         }
     }
-}
-
-/// Keys that come back do not bring back a lock.
-#[test]
-fn that_a_majority_has_lost_a_lock_is_not_hidden_by_those_it_is_put_on() {
-    for extends in [false, true] {
-        for after in 0..6 {
-            let mut world = World::busy(5);
-            world.lock(1, "k", renewing());
-            world.run_for(5 * after * HOP);
-            let carriers = world.carriers("k");
-            for &node in &carriers[..carriers.len() - 2] {
-                world.nodes[node].forget_key("k");
-            }
-            if extends {
-                world.extend(1);
-            }
-            world.run_for(Duration::from_secs(4));
-            let held = world.majority_owner("k").is_some();
-            let over = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Over(_));
-            let over = world.answers().iter().any(over);
-            assert!(held || over, "{extends}, {after}: {:?}", world.answers());
-        }
-    }
-}
-
-#[test]
-fn a_lock_is_never_believed_in_while_a_majority_of_nodes_is_known_not_to_have_it() {
-    // Nodes lose the key one by one, each for a different reason.
-    let mut world = World::new(5);
-    world.lock(1, "k", renewing());
-    world.run_for(Duration::from_millis(100));
-    world.delete(0, "k");
-    world.flush(1);
-    world.run_for(20 * HOP);
-    let over = |world: &World| {
-        let over = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Over(_));
-        world.answers().iter().any(over)
-    };
-    assert!(!over(&world));
-    world.restart_empty(2);
-    let lost = world.now;
-    while !over(&world) {
-        assert!(world.step());
-    }
-    world.assert_within(Duration::from_millis(100), lost);
 }
 
 /// It was granted by a majority alone, one node of which is gone at once and comes back with nothing.

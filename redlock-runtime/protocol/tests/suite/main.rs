@@ -12,7 +12,6 @@ mod cost;
 mod counters;
 mod dice;
 mod durable;
-mod exclusion;
 mod fair;
 mod fairness;
 mod fuzz;
@@ -41,10 +40,6 @@ const fn is_acquire(request: &Request) -> bool {
 
 const fn is_extend(request: &Request) -> bool {
     matches!(request, Request::Extend { .. })
-}
-
-const fn is_put_back(request: &Request) -> bool {
-    matches!(request, Request::PutBack { .. })
 }
 
 const fn is_release(request: &Request) -> bool {

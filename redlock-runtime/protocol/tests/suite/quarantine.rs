@@ -113,16 +113,6 @@ fn a_node_that_comes_back_brings_the_evidence_that_was_lacking() {
 }
 
 #[test]
-fn one_restarted_node_of_five_delays_nobody() {
-    let mut world = World::new(5);
-    world.restart_empty(0);
-    world.run_for(Duration::from_secs(1));
-    let asked = world.now;
-    world.lock(1, "k", params());
-    assert_eq!(world.now.since(asked), ROUND_TRIP);
-}
-
-#[test]
 fn two_restarted_nodes_of_three_are_said_to_be_quarantined() {
     let mut world = World::new(3);
     world.restart_empty(0);
@@ -181,30 +171,6 @@ fn another_loss_begins_another_quarantine() {
     }
 }
 
-/// The node loses its memory again after any number of events, at the end of its quarantine.
-#[test]
-fn a_loss_at_any_moment_of_an_admission_is_found() {
-    for steps in 0..30 {
-        let mut world = World::new(3);
-        world.lock(1, "k", params());
-        world.end(1);
-        world.run_for(10 * HOP);
-        world.restart_empty(0);
-        world.run_for(params().key_ttl() - 3 * HOP);
-        for _ in 0..steps {
-            world.step();
-        }
-        world.flush(0);
-        let lost = world.now;
-        world.run_for(Duration::from_millis(100));
-        world.await_vote(0);
-        let took = world.now.since(lost);
-        assert!(took >= params().key_ttl(), "after {steps} steps: {took:?}");
-        let at_once = params().key_ttl() + Duration::from_millis(100);
-        assert!(took <= at_once, "after {steps} steps: {took:?}");
-    }
-}
-
 // ---- who notices
 
 #[test]
@@ -259,27 +225,6 @@ fn a_flush_that_nobody_tells_of_is_found_by_the_next_vote() {
     world.run_for(Duration::from_secs(5));
     world.ask(1, "k", params());
     world.quarantined(1);
-}
-
-#[test]
-fn a_flush_before_the_first_request_is_seen_also_by_a_client_that_knows_no_node() {
-    for steps in 0..20 {
-        let mut world = World::new(3);
-        let client = world.add_client(settings());
-        for _ in 0..steps {
-            world.step();
-        }
-        for node in 0..3 {
-            world.flush(node);
-        }
-        world.run_for(50 * HOP);
-        world.client(client).ask(1, "k", params());
-        let cause = world.client(client).refused(1);
-        assert!(
-            matches!(cause, Cause::Quarantined { .. }),
-            "after {steps} steps: {cause:?}"
-        );
-    }
 }
 
 /// `SWAPDB` tells nobody. The database that comes has nothing in it that counts here: what nodes

@@ -124,31 +124,6 @@ fn a_release_that_was_sent_twice_and_finds_nothing_is_unknown() {
 }
 
 #[test]
-fn a_release_that_a_node_refused_is_sent_again() {
-    let mut world = held(3);
-    world.nodes[0].behavior = Behavior::Refusing(Refuses::Everything);
-    world.release(1);
-    assert_eq!(world.answer(1), Answer::Released(Release::Released));
-    world.run_for(Duration::from_secs(1));
-    assert_eq!(world.carriers("k"), [0]);
-    world.nodes[0].behavior = Behavior::Healthy;
-    world.run_for(Duration::from_secs(2));
-    assert_eq!(world.carriers("k"), []);
-}
-
-#[test]
-fn a_node_that_was_away_is_released_when_it_is_back() {
-    let mut world = held(3);
-    world.kill(0);
-    world.end(1);
-    world.run_for(Duration::from_secs(2));
-    assert_eq!(world.carriers("k"), [0]);
-    world.nodes[0].behavior = Behavior::Healthy;
-    world.run_for(Duration::from_millis(1_100));
-    assert_eq!(world.carriers("k"), []);
-}
-
-#[test]
 fn a_node_that_stays_away_is_forgotten_once_its_key_has_expired() {
     let mut world = held(3);
     world.kill(0);
@@ -193,17 +168,6 @@ fn a_node_that_has_carried_nothing_out_is_not_released() {
 }
 
 #[test]
-fn a_node_that_fails_in_the_middle_is_released() {
-    let mut world = World::new(3);
-    world.nodes[0].behavior = Behavior::FailingAfterwards;
-    world.lock(1, "k", params());
-    assert_eq!(world.carriers("k"), [0, 1, 2]);
-    world.end(1);
-    world.run_for(10 * HOP);
-    assert_eq!(world.carriers("k"), []);
-}
-
-#[test]
 fn a_node_that_refuses_an_attempt_because_of_another_owner_is_not_released() {
     let mut world = World::new(3);
     world.occupy_all("k", OTHER);
@@ -215,36 +179,6 @@ fn a_node_that_refuses_an_attempt_because_of_another_owner_is_not_released() {
     assert_eq!(world.sends(is_release).len(), 1);
     assert_eq!(world.sends(is_anything).len() - before, 3 + 1);
     assert_eq!(world.carriers("k"), [0, 1, 2]);
-}
-
-#[test]
-fn a_release_never_deletes_the_key_of_a_successor() {
-    // The release of the first turn reaches node 0 after its successor's grant.
-    let mut world = World::with_clients(3, 2);
-    world.lock(1, "k", params());
-    world.run_for(50 * HOP);
-    world.nodes[0].behavior = Behavior::Slow(Duration::from_millis(400));
-    world.end(1);
-    world.nodes[0].behavior = Behavior::Healthy;
-    world.nodes[0].forget_key("k");
-    world.client(1).lock(1, "k", renewing());
-    world.run_for(Duration::from_secs(1));
-    assert_eq!(world.carriers("k"), [0, 1, 2]);
-    assert_eq!(world.client(1).answers(), []);
-}
-
-#[test]
-fn late_grants_of_an_ended_section_are_released() {
-    for after in [0, 1, 5, 100, 249, 251] {
-        let mut world = World::new(3);
-        world.behave(0..2, Behavior::Slow(Duration::from_millis(400)));
-        world.ask(1, "k", waiting(Duration::from_millis(after)));
-        world.run_for(Duration::from_millis(after));
-        world.end(1);
-        world.run_for(Duration::from_secs(2));
-        assert_eq!(world.carriers("k"), [], "given up after {after} ms");
-        assert!(world.client(0).is_idle());
-    }
 }
 
 /// Grants that were on their way when their connection broke.
@@ -291,22 +225,4 @@ fn after_its_last_section_nothing_is_kept_of_a_key() {
     world.run_for(2 * LEASE);
     assert!(world.client(0).is_idle());
     assert!(world.client(1).is_idle());
-}
-
-#[test]
-fn a_key_that_nobody_deletes_keeps_no_waiter_from_slow_nodes() {
-    let mut world = World::new(3);
-    let leader = world.leader("k");
-    let ttl = Duration::from_secs(60);
-    world.occupy(leader, "k", Owner(7), ttl);
-    for node in (0..3).filter(|&node| node != leader) {
-        world.client(0).set_lag(node, 3 * HOP);
-    }
-    let asked = world.now;
-    let params = LockParams {
-        node_timeout: 8 * HOP,
-        ..waiting(ttl)
-    };
-    world.lock(1, "k", params);
-    world.assert_within(Duration::from_millis(300), asked);
 }

@@ -207,42 +207,6 @@ fn a_stuck_reader_keeps_a_writer_out_for_no_longer_than_the_keys_live() {
     world.assert_within(Duration::from_secs(1), asked);
 }
 
-/// The writer has heard when the keys of the last reader expire, which lets go before that.
-#[test]
-fn a_reader_that_lets_go_does_not_hide_when_the_others_expire() {
-    let mut world = World::with_clients(3, 3);
-    world.client(1).lock(1, "k", reading(LONG));
-    world.client(1).restart();
-    let expires = world.now.after(params().key_ttl());
-    world.run_for(LEASE);
-    world.client(0).lock(1, "k", reading(LONG));
-    world.client(2).ask(1, "k", waiting(LONG));
-    world.run_for(20 * HOP);
-    world.client(0).release(1);
-    world.client(2).granted(1);
-    let took = world.now.since(expires);
-    assert!(took <= Duration::from_millis(100), "{took:?}");
-}
-
-#[test]
-fn all_readers_hear_that_their_keys_are_lost() {
-    let mut world = World::new(3);
-    for section in 1..=3 {
-        world.lock(section, "k", reading(Duration::ZERO));
-    }
-    world.run_for(Duration::from_millis(100));
-    for node in [0, 1] {
-        world.nodes[node].forget_key("k");
-        world.client(0).hear_of_change(node, Some("k"));
-    }
-    for section in 1..=3 {
-        world.lost(section);
-        world.end(section);
-    }
-    world.run_for(10 * HOP);
-    assert_eq!(world.carriers("k"), []);
-}
-
 #[test]
 fn a_report_of_a_release_is_true_while_others_go_on() {
     let mut world = World::new(3);
@@ -346,27 +310,6 @@ fn neither_readers_nor_writers_starve() {
     assert!(begun.iter().all(|begun| *begun > 200), "{begun:?}");
 }
 
-#[test]
-fn of_a_reader_and_a_writer_that_do_not_wait_one_wins() {
-    for seed in 0..30 {
-        let mut world = World::with_clients(5, 2);
-        for node in 0..5 {
-            let lag = |client: usize| {
-                Duration::from_micros(100 * ((seed + node as u64 * 7) % (3 + client as u64)))
-            };
-            for client in 0..2 {
-                let lag = lag(client);
-                world.client(client).set_lag(node, lag);
-            }
-        }
-        world.client(0).ask(1, "k", reading(Duration::ZERO));
-        world.client(1).ask(1, "k", params());
-        let won = (0..2)
-            .filter(|&client| matches!(world.client(client).answer(1), Answer::Granted { .. }));
-        assert_eq!(won.count(), 1, "seed {seed}");
-    }
-}
-
 /// They may be several that have asked at once as well, none of which has a majority.
 #[test]
 fn a_writer_that_does_not_wait_asks_again_where_readers_have_a_majority_of_nodes() {
@@ -396,71 +339,6 @@ fn readers_that_joined_an_attempt_in_vain_make_no_other_one() {
     }
     let attempts = world.sends(|body| matches!(body, Request::Acquire { .. }));
     assert_eq!(attempts.len(), 3);
-}
-
-/// Each node has another reader first.
-#[test]
-fn of_readers_that_ask_at_once_after_a_writer_has_given_up_one_wins() {
-    let mut world = World::with_clients(3, 5);
-    world.client(3).lock(1, "k", reading(LONG));
-    world
-        .client(4)
-        .ask(1, "k", waiting(Duration::from_millis(50)));
-    world.client(4).contended(1);
-    world.client(3).end(1);
-    world.run_for(20 * HOP);
-    for client in 0..3 {
-        for node in 0..3 {
-            let lag = Duration::from_micros(if node == client { 0 } else { 300 });
-            world.client(client).set_lag(node, lag);
-        }
-    }
-    for client in 0..3 {
-        world.client(client).ask(1, "k", reading(Duration::ZERO));
-    }
-    let won =
-        (0..3).filter(|&client| matches!(world.client(client).answer(1), Answer::Granted { .. }));
-    assert!(won.count() > 0);
-}
-
-#[test]
-fn a_node_that_was_replaced_gets_the_readers_back() {
-    let mut world = World::new(3);
-    let params = LockParams {
-        mode: Mode::Shared,
-        ..renewing()
-    };
-    for section in 1..=2 {
-        world.lock(section, "k", params);
-    }
-    world.nodes[2].forget_key("k");
-    world.run_for(LEASE);
-    assert_eq!(readers(&world), [1; 3]);
-    world.lock(3, "k", reading(Duration::ZERO));
-    assert!(world.sends(is_put_back).len() <= 2);
-}
-
-#[test]
-fn a_writer_in_one_process_with_readers_changes_the_kind_of_the_turn() {
-    let mut world = World::new(3);
-    let mut last = Token(0);
-    for section in 1..=30 {
-        let params = if section % 3 == 0 {
-            waiting(LONG)
-        } else {
-            reading(LONG)
-        };
-        world.ask(section, "k", params);
-    }
-    for section in 1..=30 {
-        let (_, token) = world.granted(section);
-        assert!(token > last, "{token} after {last}");
-        last = token;
-        world.run_for(HOP);
-        world.end(section);
-    }
-    world.run_for(10 * HOP);
-    assert_eq!(world.carriers("k"), []);
 }
 
 #[test]

@@ -170,35 +170,6 @@ fn lasting(lease: u64) -> LockParams {
     }
 }
 
-#[test]
-fn every_section_has_keys_that_outlive_its_own_lease() {
-    let mut world = World::new(3);
-    let leases = [5, 5, 5, 60, 1, 20, 5, 60, 60, 2];
-    for (section, &lease) in (1..).zip(&leases) {
-        world.ask(section, "k", lasting(lease));
-    }
-    for (section, &lease) in (1..).zip(&leases) {
-        let params = lasting(lease);
-        let (deadline, _) = world.granted(section);
-        let left = deadline.since(world.now);
-        assert!(
-            left <= params.lease && left >= params.lease * 9 / 10,
-            "{left:?} of {lease} s"
-        );
-        let needed = deadline.after(params.guard_band);
-        let long = world
-            .expiries("k")
-            .into_iter()
-            .filter(|&at| at >= needed)
-            .count();
-        assert!(long >= 2, "section {section} of {lease} s has {long} keys");
-        world.run_for(3 * HOP);
-        world.end(section);
-    }
-    world.run_for(10 * HOP);
-    assert_eq!(world.carriers("k"), []);
-}
-
 /// A process that dies must keep others from the lock for no longer than its own lease lasts.
 #[test]
 fn the_keys_of_a_short_lease_behind_a_long_one_do_not_live_for_as_long_as_those() {
@@ -212,78 +183,6 @@ fn the_keys_of_a_short_lease_behind_a_long_one_do_not_live_for_as_long_as_those(
         let longer = expiry.since(deadline);
         assert!(longer <= LEASE, "{longer:?}");
     }
-}
-
-/// A refresh that was begun for a waiter with a short lease must not be won under a section with a longer
-/// one, which would believe in its whole lease.
-#[test]
-fn a_refresh_for_a_shorter_lease_extends_no_longer_one() {
-    let waiting = |lease| LockParams {
-        wait: Duration::from_secs(600),
-        guard_band: HOP,
-        ..params_of(Duration::from_millis(lease))
-    };
-    let renewing = LockParams {
-        renew: Some(Duration::from_millis(120)),
-        ..waiting(380)
-    };
-    let mut world = World::new(3);
-    world.ask(1, "k", waiting(380));
-    world.ask(2, "k", waiting(220));
-    world.ask(3, "k", renewing);
-    world.granted(1);
-    // The block is old for a lease of 220 ms, and young for one of 380 ms.
-    world.run_for(24 * HOP);
-    let before = world.sends(is_extend).len();
-    world.end(1);
-    assert_eq!(world.sends(is_extend).len(), before + 3);
-    world.end(2);
-    let (deadline, _) = world.granted(3);
-    world.run_for(3 * ROUND_TRIP);
-    for expiry in world.expiries("k") {
-        assert!(expiry > deadline);
-    }
-    let told = world.answers().iter();
-    let is_extended =
-        |(_, answer): &&(SectionId, Answer)| matches!(answer, Answer::Extended { .. });
-    assert_eq!(told.filter(is_extended).count(), 0);
-
-    assert!(
-        matches!(world.answer(3), Answer::Extended { .. }),
-        "a renewal of its own"
-    );
-    for expiry in world.expiries("k") {
-        assert!(expiry >= world.now.after(Duration::from_millis(370)));
-    }
-}
-
-#[test]
-fn short_leases_behind_a_long_one_are_no_clock_that_runs_ahead() {
-    let mut world = World::new(3);
-    world.ask(1, "k", lasting(60));
-    queue(&mut world, 2..=200, lasting(1));
-    run_sections(&mut world, 1..=200, 20 * HOP);
-    world.assert_all_vote();
-}
-
-#[test]
-fn releases_that_are_awaited_share_their_rounds_and_delay_no_section() {
-    let mut world = World::new(3);
-    queue(&mut world, 1..=200, long_wait());
-    let began = world.now;
-    for section in 1..=200 {
-        world.granted(section);
-        world.run_for(HOP);
-        world.release(section);
-    }
-    let took = world.now.since(began);
-    assert!(took <= 200 * HOP + 10 * ROUND_TRIP, "{took:?}");
-    for section in 1..=200 {
-        assert_eq!(world.answer(section), Answer::Released(Release::Released));
-    }
-    world.assert_within(took + 2 * ROUND_TRIP, began);
-    let rounds = world.sends(is_extend).len() / 3;
-    assert!(rounds <= 120, "{rounds} rounds for 200 sections");
 }
 
 #[test]
@@ -322,23 +221,6 @@ fn what_is_said_of_a_release_was_found_out_after_the_section_had_ended() {
     }
 }
 
-/// The replies to a refresh that was sent before the section ended say nothing of its end.
-#[test]
-fn a_refresh_that_was_under_way_says_nothing_of_a_release() {
-    let mut world = World::new(3);
-    queue(&mut world, 1..=40, long_wait());
-    run_sections(&mut world, 1..=5, HOP);
-    world.granted(6);
-    let rounds = world.sends(is_extend).len();
-    while world.sends(is_extend).len() == rounds {
-        assert!(world.step());
-    }
-    world.run_for(HOP + HOP / 2);
-    world.forget_all("k");
-    world.release(6);
-    assert_ne!(world.answer(6), Answer::Released(Release::Released));
-}
-
 #[test]
 fn an_awaited_release_on_silent_nodes_is_unknown_after_the_node_timeout() {
     for waiters in [0, 3] {
@@ -357,68 +239,6 @@ fn an_awaited_release_on_silent_nodes_is_unknown_after_the_node_timeout() {
             "{waiters} waiters"
         );
     }
-}
-
-#[test]
-fn a_turn_that_is_lost_is_followed_by_another_one_with_higher_tokens() {
-    let mut world = World::new(3);
-    queue(&mut world, 1..=30, long_wait());
-    let before = run_sections(&mut world, 1..=20, HOP).last;
-    world.granted(21);
-    world.delete_all("k");
-    let deleted = world.now;
-    world.lost(21);
-    world.assert_within(Duration::from_millis(30), deleted);
-    world.end(21);
-    let (deadline, token) = world.granted(22);
-    assert!(token > before);
-    assert!(deadline >= deleted.after(LEASE), "by a round of its own");
-    assert!(world.carriers("k").len() >= 2);
-}
-
-#[test]
-fn no_section_begins_in_a_turn_that_another_process_has_taken_over() {
-    let mut world = World::new(3);
-    queue(&mut world, 1..=30, long_wait());
-    run_sections(&mut world, 1..=20, HOP);
-    world.granted(21);
-    world.occupy_all("k", OTHER);
-    world.lost(21);
-    world.end(21);
-    world.run_for(Duration::from_secs(1));
-    let answers = world.answers();
-    let began = answers
-        .iter()
-        .any(|(_, answer)| matches!(answer, Answer::Granted { .. }));
-    assert!(!began, "{answers:?}");
-}
-
-/// No node says anything, but the refresh is refused.
-#[test]
-fn a_turn_without_news_of_its_loss_ends_at_its_next_refresh() {
-    let mut world = World::new(3);
-    for node in 0..3 {
-        world.nodes[node].tells_changes = false;
-        world.break_connections(node);
-    }
-    world.await_votes(0);
-    queue(&mut world, 1..=200, long_wait());
-    run_sections(&mut world, 1..=20, HOP);
-    world.occupy_all("k", OTHER);
-    let taken = world.now;
-    let mut began = 0;
-    for section in 21..=200 {
-        while world.answers().is_empty() && world.now.since(taken) < Duration::from_millis(200) {
-            assert!(world.step());
-        }
-        match world.client(0).answered(section) {
-            Some(Answer::Granted { .. }) => began += 1,
-            _ => break,
-        }
-        world.run_for(HOP);
-        world.end(section);
-    }
-    assert!(began <= 60, "{began} sections of a turn that was over");
 }
 
 #[test]
@@ -459,41 +279,6 @@ fn one_refresh_is_under_way_at_a_time() {
     sent.retain(|(_, node)| node.0 == 0);
     let follows = |pair: &[(Instant, NodeId)]| pair[1].0.since(pair[0].0) >= lag;
     assert!(sent.windows(2).all(follows), "{sent:?}");
-}
-
-/// A section begins while a refresh is under way, and is to be renewed before that is over.
-#[test]
-fn a_renewal_that_is_due_during_a_refresh_waits_for_it() {
-    for behavior in [
-        Behavior::Unresponsive,
-        Behavior::Delayed(Duration::from_millis(150)),
-    ] {
-        let mut world = World::new(3);
-        let lease = Duration::from_millis(300);
-        let params = LockParams {
-            wait: Duration::from_secs(60),
-            renew: Some(default_renewal(lease)),
-            node_timeout: Duration::from_millis(200),
-            ..params_of(lease)
-        };
-        queue(&mut world, 1..=30, params);
-        run_sections(&mut world, 1..=5, HOP);
-        let mut section = 6;
-        world.granted(section);
-        let rounds = world.sends(is_extend).len();
-        while world.sends(is_extend).len() == rounds {
-            world.run_for(HOP);
-        }
-        world.behave(0..3, behavior);
-        world.end(section);
-        section += 1;
-        let (deadline, _) = world.granted(section);
-        match world.answer(section) {
-            Answer::Extended { .. } => assert_ne!(behavior, Behavior::Unresponsive),
-            Answer::Over(Loss::Expired { .. }) => assert_eq!(world.now, deadline),
-            other => panic!("{other:?}"),
-        }
-    }
 }
 
 /// Else others would wait for as long after a crash, though the section was to have the lock for a moment.

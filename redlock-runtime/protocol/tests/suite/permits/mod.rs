@@ -126,106 +126,6 @@ fn a_node_that_refuses_releases_is_not_asked_which_permit_is_free() {
 }
 
 #[test]
-fn a_slot_whose_release_the_leader_misses_is_found_at_other_nodes() {
-    // Also one that is not the first to expire by what the leader knows.
-    for section in 0..3 {
-        let mut world = World::with_clients(3, 2);
-        hold(&mut world, 0, 0..3, 3);
-        world.run_for(LEASE / 10);
-        let leader = world.leader(&line_key("k"));
-        world.client(1).ask_permit(9, "k", 3, waiting(LEASE));
-        world.run_for(LEASE / 10);
-        world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
-        let released = world.now;
-        world.client(0).end(section);
-        world.client(1).granted(9);
-        world.assert_within(LEASE / 20, released);
-    }
-}
-
-/// The node that is asked beside the leader calls this process's own slots free as well.
-#[test]
-fn a_node_that_has_lost_ones_own_slots_shows_the_free_one() {
-    for other in 0..4 {
-        let mut world = World::with_clients(3, 2);
-        for section in 0..4 {
-            let client = usize::from(section == other);
-            hold(&mut world, client, section..section + 1, 4);
-        }
-        world.run_for(LEASE / 10);
-        let order = world.order(&line_key("k"));
-        world.nodes[order[0]].behavior = Behavior::Refusing(Refuses::Releases);
-        world.client(1).end(other);
-        world.run_for(10 * HOP);
-        for slot in slots(4) {
-            world.nodes[order[1]].forget_key(&slot);
-        }
-        let asked = world.now;
-        world.client(0).ask_permit(9, "k", 4, waiting(LEASE));
-        world.client(0).granted(9);
-        world.assert_within(LEASE / 20, asked);
-    }
-}
-
-/// The leader has such a key of the slot that is free at the others, and lacks those that the others have.
-#[test]
-fn keys_that_nobody_comes_for_hide_no_free_slot_for_long() {
-    for hidden in 0..2 {
-        let mut world = World::with_clients(5, 2);
-        hold(&mut world, 0, 0..2, 2);
-        world.client(1).ask_permit(9, "k", 2, waiting(LEASE));
-        world.run_for(10 * HOP);
-        let leader = world.leader(&line_key("k"));
-        for slot in 0..2 {
-            let key = slot_key("k", slot);
-            world.delete_all(&key);
-            let now = world.now;
-            let strays = (0..5).filter(|&node| (node == leader) == (slot == hidden));
-            for node in strays {
-                world.nodes[node].occupy(&key, Owner(7), LEASE, now);
-            }
-        }
-        let freed = world.now;
-        for node in 0..5 {
-            world.client(1).hear_of_change(node, Some(&*line_key("k")));
-        }
-        world.client(1).granted(9);
-        world.assert_within(LEASE / 50, freed);
-    }
-}
-
-#[test]
-fn a_slot_that_only_other_nodes_call_free_keeps_nobody_from_the_next() {
-    let mut world = World::with_clients(5, 2);
-    hold(&mut world, 0, 0..3, 3);
-    world.run_for(LEASE / 10);
-    let leader = world.leader(&line_key("k"));
-    // The last that the process knows of the nodes is that they are slow.
-    let lag = |world: &mut World, lag| {
-        (0..5).for_each(|node| world.client(1).set_lag(node, lag));
-    };
-    lag(&mut world, LEASE / 250);
-    world.client(1).ask_permit(8, "k", 3, params());
-    world.client(1).refusal(8);
-    world.run_for(LEASE / 100);
-    lag(&mut world, Duration::ZERO);
-    world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
-    world.client(0).end(0);
-    world.run_for(10 * HOP);
-    world.nodes[leader].behavior = Behavior::Healthy;
-    world.client(1).ask_permit(9, "k", 3, waiting(LEASE));
-    world.run_for(10 * HOP);
-    // At its second look it asks another node, too.
-    world.delete(leader, &line_key("k"));
-    world.run_for(10 * HOP);
-    assert_eq!(world.client(1).answered(9), None);
-    let released = world.now;
-    world.client(0).end(1);
-    world.client(1).granted(9);
-    world.assert_within(10 * HOP, released);
-}
-
-#[test]
 fn the_earliest_end_of_a_lease_is_named() {
     let mut world = World::with_clients(3, 2);
     let leases = [LEASE, LEASE / 5, LEASE / 2];
@@ -327,38 +227,6 @@ fn who_has_waited_for_long_still_hears_of_a_release() {
     }
 }
 
-/// Also not by one who lets another process go first: whenever that is, the next permit is found soon.
-#[test]
-fn a_node_that_tells_of_nothing_is_not_listened_to() {
-    for moment in 0..60 {
-        let mut world = World::with_clients(1, 4);
-        world.nodes[0].tells_changes = false;
-        world.break_connections(0);
-        (0..4).for_each(|client| world.await_votes(client));
-        hold(&mut world, 0, 0..3, 3);
-        let long = waiting(LEASE);
-        let mut waiting: Vec<usize> = (1..4).collect();
-        for &client in &waiting {
-            world.client(client).ask_permit(9, "k", 3, long);
-        }
-        world.run_for(LEASE / 50);
-        for section in 0..3 {
-            world.run_for(moment * HOP);
-            world.client(0).end(section);
-            let freed = world.now;
-            let next = loop {
-                let mut clients = waiting.iter();
-                match clients.position(|&client| world.client(client).answered(9).is_some()) {
-                    Some(next) => break next,
-                    None => assert!(world.step()),
-                }
-            };
-            waiting.remove(next);
-            world.assert_within(Duration::from_millis(120), freed);
-        }
-    }
-}
-
 #[test]
 fn a_caller_is_refused_when_it_has_waited_for_so_long() {
     let mut world = World::with_clients(3, 2);
@@ -406,85 +274,6 @@ fn an_outage_is_told_and_not_taken_for_contention() {
     world.run_for(LEASE);
     world.behave([0, 1], Behavior::Healthy);
     world.client(1).granted(11);
-}
-
-/// A key that nobody comes for, on the second of two nodes, looks like one of a process that asked at the same
-/// instant, so an attempt that meets it is repeated for as long as a round may take.
-#[test]
-fn an_attempt_that_takes_long_keeps_no_caller_from_a_free_slot() {
-    for left in 0..3 {
-        let mut world = World::new(2);
-        let left = slot_key("k", left);
-        world.occupy(1 - world.leader("k"), &left, OTHER, LEASE);
-        for section in 0..2 {
-            let asked = world.now;
-            world.client(0).ask_permit(section, "k", 3, waiting(LEASE));
-            world.granted(section);
-            let took = world.now.since(asked);
-            assert!(took <= 60 * HOP, "{left}: {took:?}");
-        }
-        // Who does not wait asks for one after the other.
-        world.client(0).end(0);
-        world.client(0).ask_permit(9, "k", 3, params());
-        world.granted(9);
-    }
-}
-
-/// The other slots become free while the last one that was not refused cannot be decided.
-#[test]
-fn who_waits_is_not_kept_from_other_slots_by_a_long_attempt() {
-    for left in 0..2 {
-        let mut world = World::with_clients(2, 2);
-        let slow = Duration::from_secs(1);
-        let patient = LockParams {
-            node_timeout: slow,
-            ..waiting(LEASE)
-        };
-        let left = slot_key("k", left);
-        world.occupy(1 - world.leader("k"), &left, OTHER, LEASE);
-        world.client(0).ask_permit(1, "k", 2, patient);
-        world.client(0).granted(1);
-        world.client(1).ask_permit(1, "k", 2, patient);
-        world.run_for(100 * HOP);
-        world.client(0).end(1);
-        let began = world.now;
-        world.client(1).granted(1);
-        let took = world.now.since(began);
-        assert!(took <= 10 * ROUND_TRIP, "{left}: {took:?}");
-    }
-}
-
-/// Ends a caller after so many steps of the world: what becomes of it is let go.
-#[test]
-fn a_caller_can_go_at_any_moment() {
-    for report in [false, true] {
-        for steps in 0..60 {
-            let mut world = World::with_clients(3, 2);
-            hold(&mut world, 0, 1..3, 3);
-            // Two that want the last permit, and one of them gives up.
-            for section in 1..3 {
-                world
-                    .client(1)
-                    .ask_permit(section, "k", 3, waiting(LEASE / 2));
-            }
-            for _ in 0..steps {
-                world.step();
-            }
-            let leaves = 1 + steps as u64 % 2;
-            match report {
-                false => world.client(1).end(leaves),
-                true => world.client(1).release(leaves),
-            }
-            let stays = 3 - leaves;
-            world.client(1).granted(stays);
-            world.client(1).end(stays);
-            (1..3).for_each(|section| world.client(0).end(section));
-            world.run_for(100 * HOP);
-            assert!(are_free(&world, 3), "after {steps} steps");
-            world.run_for(LEASE);
-            assert!(world.client(0).is_idle() && world.client(1).is_idle());
-        }
-    }
 }
 
 #[test]
@@ -653,4 +442,86 @@ fn callers_that_take_turns_at_asking_do_not_ask_as_fast_as_nodes_reply() {
     let asked = world.sends(is_acquire).len();
     // A thousand in a second without a pause.
     assert!(asked < 2_000, "{asked}");
+}
+
+/// The leader has such a key of the slot that is free at the others, and lacks those that the others have.
+#[test]
+fn keys_that_nobody_comes_for_hide_no_free_slot_for_long() {
+    for hidden in 0..2 {
+        let mut world = World::with_clients(5, 2);
+        hold(&mut world, 0, 0..2, 2);
+        world.client(1).ask_permit(9, "k", 2, waiting(LEASE));
+        world.run_for(10 * HOP);
+        let leader = world.leader(&line_key("k"));
+        for slot in 0..2 {
+            let key = slot_key("k", slot);
+            world.delete_all(&key);
+            let now = world.now;
+            let strays = (0..5).filter(|&node| (node == leader) == (slot == hidden));
+            for node in strays {
+                world.nodes[node].occupy(&key, Owner(7), LEASE, now);
+            }
+        }
+        let freed = world.now;
+        for node in 0..5 {
+            world.client(1).hear_of_change(node, Some(&*line_key("k")));
+        }
+        world.client(1).granted(9);
+        world.assert_within(LEASE / 50, freed);
+    }
+}
+
+#[test]
+fn a_slot_that_only_other_nodes_call_free_keeps_nobody_from_the_next() {
+    let mut world = World::with_clients(5, 2);
+    hold(&mut world, 0, 0..3, 3);
+    world.run_for(LEASE / 10);
+    let leader = world.leader(&line_key("k"));
+    // The last that the process knows of the nodes is that they are slow.
+    let lag = |world: &mut World, lag| {
+        (0..5).for_each(|node| world.client(1).set_lag(node, lag));
+    };
+    lag(&mut world, LEASE / 250);
+    world.client(1).ask_permit(8, "k", 3, params());
+    world.client(1).refusal(8);
+    world.run_for(LEASE / 100);
+    lag(&mut world, Duration::ZERO);
+    world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
+    world.client(0).end(0);
+    world.run_for(10 * HOP);
+    world.nodes[leader].behavior = Behavior::Healthy;
+    world.client(1).ask_permit(9, "k", 3, waiting(LEASE));
+    world.run_for(10 * HOP);
+    // At its second look it asks another node, too.
+    world.delete(leader, &line_key("k"));
+    world.run_for(10 * HOP);
+    assert_eq!(world.client(1).answered(9), None);
+    let released = world.now;
+    world.client(0).end(1);
+    world.client(1).granted(9);
+    world.assert_within(10 * HOP, released);
+}
+
+/// The node that is asked beside the leader calls this process's own slots free as well.
+#[test]
+fn a_node_that_has_lost_ones_own_slots_shows_the_free_one() {
+    for other in 0..4 {
+        let mut world = World::with_clients(3, 2);
+        for section in 0..4 {
+            let client = usize::from(section == other);
+            hold(&mut world, client, section..section + 1, 4);
+        }
+        world.run_for(LEASE / 10);
+        let order = world.order(&line_key("k"));
+        world.nodes[order[0]].behavior = Behavior::Refusing(Refuses::Releases);
+        world.client(1).end(other);
+        world.run_for(10 * HOP);
+        for slot in slots(4) {
+            world.nodes[order[1]].forget_key(&slot);
+        }
+        let asked = world.now;
+        world.client(0).ask_permit(9, "k", 4, waiting(LEASE));
+        world.client(0).granted(9);
+        world.assert_within(LEASE / 20, asked);
+    }
 }

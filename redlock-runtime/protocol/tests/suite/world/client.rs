@@ -343,10 +343,6 @@ impl<'world> Process<'world> {
         &self.me().answers
     }
 
-    pub(crate) fn log(&mut self) -> &[(Instant, Action)] {
-        &self.me().log
-    }
-
     pub(crate) fn sends(&mut self, kind: impl Fn(&Request) -> bool) -> Vec<(Instant, NodeId)> {
         self.me().sends(kind)
     }
