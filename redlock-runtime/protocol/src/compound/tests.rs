@@ -2,17 +2,6 @@ use super::*;
 
 mod courses;
 
-#[test]
-fn nothing_follows_the_end_of_a_lease() {
-    let mut compound = held();
-    compound.on_extend(None);
-    let lost = Answer::Over(Loss::Lost { verdicts: vec![] });
-    compound.on_answer(0, lost, None, at(2));
-    compound.take_steps();
-    not_extended(&mut compound, 1, 2);
-    assert!(steps(&mut compound).is_empty());
-}
-
 /// The keys of a section were extended in time, and the holder was told of it when its lease had ended.
 #[test]
 fn a_lease_that_has_ended_is_not_extended() {
@@ -27,21 +16,6 @@ fn a_lease_that_has_ended_is_not_extended() {
     let over = Answer::Over(Loss::Expired { verdicts: vec![] });
     let said = compound.take_steps().pop();
     assert!(matches!(said, Some(Step::Answer(answer)) if answer == over));
-}
-
-/// The keys live on: one of them was extended, and the other one was not.
-#[test]
-fn who_lets_go_after_its_lease_hears_that_it_was_over() {
-    for (now, is_over) in [(99, false), (100, true)] {
-        let mut compound = held();
-        compound.on_end(true, at(now));
-        let said = steps(&mut compound);
-        assert_eq!(
-            said.contains(&"AlreadyExpired".to_owned()),
-            is_over,
-            "{said:?}"
-        );
-    }
 }
 
 /// Rounds do not agree.
@@ -151,14 +125,6 @@ fn steps(compound: &mut Compound) -> Vec<String> {
 }
 
 #[test]
-fn who_does_not_ask_what_became_of_a_release_does_not_hear_of_it() {
-    let mut compound = held();
-    compound.on_end(false, at(2));
-    assert_eq!(steps(&mut compound), ["end 0", "end 1", "end 2"]);
-    assert!(compound.is_ended());
-}
-
-#[test]
 fn a_release_is_what_the_worst_of_its_parts_is() {
     use Release::{AlreadyExpired, Released, Unknown};
     for (parts, all) in [
@@ -177,17 +143,6 @@ fn a_release_is_what_the_worst_of_its_parts_is() {
         assert_eq!(steps(&mut compound), [format!("{all:?}")]);
         assert!(compound.is_ended());
     }
-}
-
-#[test]
-fn who_is_stopped_hears_which_key_is_missing() {
-    let mut compound = asked(LEASE);
-    grant(&mut compound, 0, 100, 1);
-    compound.stop();
-    assert_eq!(
-        steps(&mut compound),
-        ["end 0", "end 1", "end 2", "refused b after 1"]
-    );
 }
 
 /// The others have not begun to wait.
@@ -226,47 +181,6 @@ fn who_is_refused_waits_for_one_key_after_the_other_and_keeps_those_before() {
 }
 
 #[test]
-fn who_has_waited_for_one_key_to_the_end_waits_for_no_other() {
-    let mut compound = asked(LEASE);
-    grant(&mut compound, 0, 100, 1);
-    refuse(&mut compound, 1, 1);
-    assert_eq!(steps(&mut compound), ["end 2", "wait 99ms for 1"]);
-    refuse(&mut compound, 1, 100);
-    assert_eq!(steps(&mut compound), ["end 0", "refused b after 3"]);
-}
-
-/// What came behind it may be waited for by one who has what was lost.
-#[test]
-fn a_key_that_is_lost_while_another_one_is_waited_for_is_waited_for_first() {
-    let lost = Answer::Over(Loss::Lost { verdicts: vec![] });
-    let not_extended = Answer::NotExtended { verdicts: vec![] };
-    for answer in [lost, not_extended] {
-        let mut compound = asked(LEASE);
-        grant(&mut compound, 0, 100, 1);
-        grant(&mut compound, 1, 100, 1);
-        refuse(&mut compound, 2, 1);
-        assert_eq!(steps(&mut compound), ["wait 99ms for 2"]);
-        compound.on_answer(0, answer, None, at(40));
-        let expected = ["end 0", "end 1", "end 2", "wait 60ms for 0"];
-        assert_eq!(steps(&mut compound), expected);
-    }
-}
-
-#[test]
-fn nobody_begins_with_less_of_the_lease_than_is_worth_having() {
-    let least = LockParams::of(LEASE).min_validity.as_millis() as u64;
-    for (left, begins) in [(least, true), (least - 1, false)] {
-        let mut compound = asked(LEASE);
-        for part in 0..3 {
-            grant(&mut compound, part, 50 + left, 50);
-        }
-        let text = steps(&mut compound).join(", ");
-        assert_eq!(text.ends_with("granted"), begins, "{left}: {text}");
-        assert_eq!(text.ends_with("wait 50ms for 0"), !begins, "{left}: {text}");
-    }
-}
-
-#[test]
 fn who_has_asked_for_a_longer_lease_hears_once_that_there_is_none() {
     let mut compound = held();
     not_extended(&mut compound, 0, 40);
@@ -277,51 +191,6 @@ fn who_has_asked_for_a_longer_lease_hears_once_that_there_is_none() {
     assert_eq!(steps(&mut compound), ["not extended"]);
     not_extended(&mut compound, 2, 50);
     assert!(steps(&mut compound).is_empty());
-}
-
-#[test]
-fn what_is_for_one_key_only_is_not_for_a_part() {
-    let params = LockParams {
-        mode: Mode::Shared,
-        at_least: LEASE,
-        max_hold: Some(2 * LEASE),
-        is_fair: true,
-        ..LockParams::of(LEASE)
-    };
-    let mut compound = Compound::new(["a", "b"].map(alone).into(), params, false, at(0));
-    for step in compound.take_steps() {
-        let part = LockParams {
-            renew: Some(default_renewal(LEASE)),
-            ..LockParams::of(LEASE)
-        };
-        assert!(matches!(step, Step::Tell(_, Word::Ask(params)) if params == part));
-    }
-    for part in 0..2 {
-        grant(&mut compound, part, 100, 1);
-    }
-    let most = Some(2 * LEASE);
-    let steps = compound.take_steps().into_iter();
-    let begun = steps.filter(
-        |step| matches!(step, Step::Tell(_, Word::Begin { max_hold, .. }) if *max_hold == most),
-    );
-    assert_eq!(begun.count(), 2);
-}
-
-#[test]
-fn who_is_refused_because_a_key_was_not_extended_hears_what_nodes_said() {
-    let mut compound = asked(Duration::ZERO);
-    grant(&mut compound, 0, 100, 1);
-    let answer = Answer::NotExtended {
-        verdicts: vec![Verdict::TimedOut],
-    };
-    compound.on_answer(0, answer, None, at(2));
-    let Some(Step::Answer(Answer::Refused(refusal))) = compound.take_steps().pop() else {
-        panic!("it does not wait")
-    };
-    assert_eq!(
-        (refusal.cause, refusal.verdicts),
-        (Cause::NoQuorum, vec![Verdict::TimedOut])
-    );
 }
 
 /// That the old deadline stands would not be true.
