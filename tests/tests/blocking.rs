@@ -7,29 +7,10 @@ use std::{sync::mpsc, thread, time::Duration};
 
 use common::{NEVER, connect};
 use redlock_runtime::LockError;
-use redlock_tests::{Cluster, PATIENCE};
+use redlock_tests::Cluster;
 use tokio::runtime::Runtime;
 
 const KEY: &str = "blocking";
-
-#[test]
-fn a_body_whose_lock_is_lost_runs_on_and_is_told_when_it_asks() {
-    let (runtime, cluster) = start();
-    let redlock = runtime.block_on(connect(&cluster));
-    let returned = redlock.lock(KEY).hold_blocking(|lease| {
-        runtime.block_on(common::await_watched(&cluster));
-        for node in &cluster {
-            node.command(&["DEL", KEY]);
-        }
-        let lost = runtime.block_on(async { tokio::time::timeout(PATIENCE, lease.lost()).await });
-        assert!(matches!(lost, Ok(LockError::Lost(_))), "{lost:?}");
-        assert!(!lease.is_held());
-        let token = lease.fencing_token();
-        assert!(matches!(token, Err(LockError::Lost(_))), "{token:?}");
-        "done all the same"
-    });
-    assert_eq!(returned.unwrap(), "done all the same");
-}
 
 #[test]
 fn a_shutdown_wakes_threads_that_wait() {

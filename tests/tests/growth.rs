@@ -111,26 +111,6 @@ async fn tasks_that_wait_have_one_kibibyte_each_and_ask_for_all_together() {
 }
 
 #[tokio::test]
-async fn sections_of_one_process_on_one_key_share_their_requests() {
-    let _alone = ONE_AT_A_TIME.lock().await;
-    let cluster = start(5);
-    let redlock = client(&cluster).await;
-    let lock = redlock.lock("key").wait(LONG);
-    for count in [1, 10, 100, 1_000] {
-        let before = requests(&cluster);
-        for done in join_all((0..count).map(|_| lock.clone().hold(async |_| ()))).await {
-            done.unwrap();
-        }
-        // A release that is on its way would be counted with the next.
-        await_free(&cluster, "key").await;
-        let asked = requests(&cluster) - before;
-        // Alone, each would ask ten times. How many share a lease is a matter of time.
-        let most = 10 + 4 * count;
-        assert!(asked <= most, "{count} sections have asked {asked} times");
-    }
-}
-
-#[tokio::test]
 async fn a_free_lock_costs_two_requests_to_each_node() {
     const CYCLES: u64 = 100;
 
@@ -153,39 +133,5 @@ async fn a_free_lock_costs_two_requests_to_each_node() {
         assert_eq!(requests(&cluster) - before, 2 * CYCLES * nodes as u64);
         let most = 30 + 8 * nodes as u64;
         assert!(allocations <= most, "{allocations} on {nodes} nodes");
-    }
-}
-
-#[tokio::test]
-async fn readers_and_processes_on_one_key_cost_what_each_of_them_does() {
-    let _alone = ONE_AT_A_TIME.lock().await;
-    let cluster = start(3);
-    // Each one that asks for the same at once can be in the way of another one, but not of all of them.
-    for processes in [1, 8, 64] {
-        let clients = join_all((0..processes).map(|_| client(&cluster))).await;
-        let read = async |client: &Redlock| client.lock("read").shared().acquire().await;
-        let before = requests(&cluster);
-        let readers = join_all(clients.iter().map(read)).await;
-        let readers = readers.into_iter().map(|reader| reader.unwrap().release());
-        join_all(readers).await;
-        let each = (requests(&cluster) - before) / processes;
-        assert!(each <= 100, "{each} for each of {processes} readers");
-
-        let work = async |client: &Redlock| {
-            for _ in 0..5 {
-                let lock = client.lock("key").wait(LONG);
-                lock.hold(async |_| tokio::task::yield_now().await)
-                    .await
-                    .unwrap();
-            }
-        };
-        let before = requests(&cluster);
-        join_all(clients.iter().map(work)).await;
-        let each = (requests(&cluster) - before) / (5 * processes);
-        assert!(
-            each <= 40,
-            "{each} for each section of {processes} processes"
-        );
-        println!("{processes}: {each}");
     }
 }

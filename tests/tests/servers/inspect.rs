@@ -66,45 +66,6 @@ async fn those_that_wait_for_a_fair_lock_are_told_in_their_order() {
 }
 
 #[tokio::test]
-async fn the_value_of_a_lock_is_shown_to_all_and_lives_as_long_as_the_lock() {
-    let cluster = Cluster::start(3);
-    for node in &cluster {
-        set_user(node, "locker", &["on", ">secret"], documented_rules());
-    }
-    let urls = cluster
-        .iter()
-        .map(|node| format!("redis://locker:secret@127.0.0.1:{}", node.port()));
-    let holder = unhurried(urls).key_prefix("lock:").build().await.unwrap();
-    let other = named(&cluster, "other")
-        .key_prefix("lock:")
-        .build()
-        .await
-        .unwrap();
-    let lock = holder.lock("k").expire(Duration::from_secs(1)).renew();
-    let guard = lock.clone().value("10.0.0.7:8080").acquire().await.unwrap();
-    let shows = |value: Option<&'static str>| {
-        move |found: &Inspection| {
-            let held = found.holders.iter().find(|it| it.has_majority);
-            held.is_some_and(|it| it.value.as_deref() == value)
-        }
-    };
-    inspect_until(&other, "k", shows(Some("10.0.0.7:8080"))).await;
-    const NOTE: &str = "__redlock:note:lock:k";
-    let left = |node: &redlock_tests::Server| node.query::<i64>(&["PTTL", NOTE]);
-    // After the renewals that this takes, the note would be gone without them.
-    let expired = tokio::time::Instant::now() + 2 * Duration::from_secs(1);
-    tokio::time::sleep_until(expired).await;
-    let found = other.inspect("k").await;
-    assert!(shows(Some("10.0.0.7:8080"))(&found), "{found}");
-    guard.release().await;
-    let guard = lock.acquire().await.unwrap();
-    let found = other.inspect("k").await;
-    assert!(shows(None)(&found), "{found}");
-    assert!(cluster.iter().all(|node| left(node) != -1), "it expires");
-    drop(guard);
-}
-
-#[tokio::test]
 async fn who_is_refused_hears_what_the_holder_says() {
     let cluster = Cluster::start(3);
     let holder = node_set(&cluster, "holder").await;

@@ -14,8 +14,7 @@ use std::{
 };
 
 use crate::common::{
-    NEVER, acquire_on_all, await_sent, await_state, connect, connect_by, extend_until_on_all,
-    is_release, unhurried,
+    NEVER, acquire_on_all, await_sent, connect, connect_by, extend_until_on_all, is_release,
 };
 use redlock_runtime::{LockError, Release};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
@@ -68,24 +67,6 @@ async fn after_a_stall_of_its_runtime_a_body_without_lease_is_not_polled() {
 // ---- renewals
 
 #[tokio::test]
-async fn a_renewed_lock_outlives_its_lease_for_as_long_as_the_body_runs() {
-    let cluster = Cluster::start(3);
-    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
-
-    let lock = one.lock(KEY).expire(BRIEF).renew();
-    let held = lock.hold(async |lease| {
-        // A renewal every third of a lease.
-        await_renewals(&cluster, KEY, 9).await;
-        let error = two.lock(KEY).acquire().await.unwrap_err();
-        assert!(matches!(error, LockError::Contended(_)), "{error}");
-        lease.is_held()
-    });
-
-    assert!(in_time(held).await.unwrap());
-    cluster.await_free(KEY).await;
-}
-
-#[tokio::test]
 async fn a_stall_of_its_runtime_does_not_cost_a_renewed_lock() {
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
@@ -129,45 +110,6 @@ async fn nothing_of_an_owner_follows_its_release() {
 }
 
 // ---- extensions by the holder
-
-#[tokio::test]
-async fn an_extension_gives_the_keys_their_full_life_again() {
-    let cluster = Cluster::start(3);
-    let redlock = connect(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
-    // Less than a full life, but not so much less that the nodes' clocks would be doubted.
-    let less = NEVER + Duration::from_secs(100);
-    let millis = less.as_millis().to_string();
-    for node in &cluster {
-        node.command(&["PEXPIRE", KEY, &millis]);
-    }
-
-    let remaining = guard.extend().await.unwrap();
-
-    assert!(remaining <= NEVER && guard.is_held());
-    // What the key was given at first, by hand, and by the extension.
-    await_event_everywhere(&cluster, KEY, "expire", 3).await;
-    for node in &cluster {
-        let life = node.pttl(KEY).unwrap();
-        assert!(life > less, "{life:?}");
-    }
-}
-
-/// The process that waits would have the lock after the lease that it was acquired with.
-#[tokio::test]
-async fn an_extension_to_another_length_reaches_the_nodes() {
-    let cluster = Cluster::start(3);
-    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
-    let guard = one.lock(KEY).expire(BRIEF).acquire().await.unwrap();
-    assert!(guard.extend_to(NEVER).await.unwrap() > BRIEF);
-    let lasts = |node: &Server| node.pttl(KEY).is_some_and(|left| left > NEVER / 2);
-    await_state("a long lease", || cluster.iter().all(lasts)).await;
-    let error = two.lock(KEY).try_acquire().await.unwrap_err();
-    let retry_after = error.retry_after();
-    assert!(retry_after.is_some_and(|left| left > NEVER / 2), "{error}");
-    assert_eq!(guard.release().await, Release::Released);
-    assert_eq!(cluster.held_on(KEY), 0);
-}
 
 /// On a minority that has lost it the key is put back, once a majority has extended the lease.
 #[tokio::test]
@@ -216,43 +158,7 @@ async fn extend_without(gone: usize) -> bool {
 
 // ---- losses
 
-#[tokio::test]
-async fn a_lock_that_somebody_else_took_over_is_lost_and_stays_theirs() {
-    for cluster in [Cluster::start(3), deaf_cluster()] {
-        let redlock = connect(&cluster).await;
-
-        let held = redlock.lock(KEY).renew_every(BRIEF).hold(async |_| {
-            await_event_everywhere(&cluster, KEY, "set", 1).await;
-            for node in cluster.iter().take(2) {
-                node.command(&["SET", KEY, "foreign", "PX", "3600000"]);
-            }
-            pending::<()>().await;
-        });
-        let error = in_time(held).await.unwrap_err();
-
-        assert!(matches!(error, LockError::Lost(_)), "{error}");
-        cluster[2].await_free(KEY).await;
-        await_sent(&redlock, &cluster).await;
-        let foreign = Some("foreign".to_owned());
-        assert_eq!(cluster.holders(KEY), [foreign.clone(), foreign, None]);
-    }
-}
-
 // ---- what a release says
-
-#[tokio::test]
-async fn a_release_that_no_majority_answers_is_unknown_and_done_all_the_same() {
-    let cluster = Cluster::start(3);
-    let proxies = cluster.proxies();
-    let urls = proxies.iter().map(Proxy::url);
-    let redlock = unhurried(urls).node_timeout(BRIEF).build().await.unwrap();
-    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
-    proxies[..2].iter().for_each(Proxy::hold_replies);
-
-    assert_eq!(in_time(guard.release()).await, Release::Unknown);
-
-    cluster.await_free(KEY).await;
-}
 
 #[tokio::test]
 async fn after_a_shutdown_there_is_no_token_and_a_release_is_unknown() {
@@ -267,37 +173,6 @@ async fn after_a_shutdown_there_is_no_token_and_a_release_is_unknown() {
 }
 
 // ---- what stands on the nodes
-
-#[tokio::test]
-async fn fencing_tokens_grow_over_successive_holders_however_these_end() {
-    let cluster = Cluster::start(3);
-    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
-    let mut tokens = Vec::new();
-    for redlock in [&one, &two, &one, &two] {
-        let lock = || redlock.lock(KEY).wait(NEVER);
-        let released = in_time(lock().acquire()).await.unwrap();
-        tokens.push(released.fencing_token().unwrap());
-        let lease = released.lease();
-        released.release().await;
-        lease.fencing_token().unwrap_err();
-
-        let expired = in_time(lock().expire(BRIEF).acquire()).await.unwrap();
-        tokens.extend(expired.fencing_token());
-        in_time(expired.lost()).await;
-        let error = expired.fencing_token().unwrap_err();
-        assert!(matches!(error, LockError::Expired(_)), "{error}");
-        drop(expired);
-
-        let lost = in_time(lock().acquire()).await.unwrap();
-        tokens.push(lost.fencing_token().unwrap());
-        delete(&cluster);
-        in_time(lost.lost()).await;
-        let error = lost.fencing_token().unwrap_err();
-        assert!(matches!(error, LockError::Lost(_)), "{error}");
-    }
-    assert!(tokens.len() > 8);
-    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
-}
 
 // ---- the steps
 

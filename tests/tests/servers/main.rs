@@ -15,7 +15,6 @@ mod credentials;
 mod election;
 mod eviction;
 mod exclusion;
-mod fair;
 mod faults;
 mod fencing;
 mod guide;

@@ -21,31 +21,6 @@ use tokio::{
 
 // ---- the body ends by itself
 
-#[tokio::test]
-async fn a_body_that_returns_is_released_and_its_value_passed_on() {
-    let cluster = Cluster::start(5);
-    let redlock = connect(&cluster).await;
-
-    let held_on = section(&redlock, async { cluster.held_on(KEY) }).await;
-
-    assert!(held_on.unwrap() >= MAJORITY);
-    await_come_and_gone(&cluster).await;
-}
-
-#[tokio::test]
-async fn a_panic_of_the_body_passes_through_and_is_released() {
-    let cluster = Cluster::start(5);
-    let redlock = connect(&cluster).await;
-    let of_task = redlock.clone();
-
-    let body = async { panic_any(Thrown(7)) };
-    let ended = tokio::spawn(async move { section::<()>(&of_task, body).await }).await;
-
-    let panic = ended.unwrap_err().into_panic();
-    assert_eq!(panic.downcast_ref::<Thrown>(), Some(&Thrown(7)));
-    await_come_and_gone(&cluster).await;
-}
-
 #[derive(Debug, PartialEq)]
 struct Thrown(u32);
 
@@ -67,21 +42,6 @@ async fn a_call_cancelled_after_the_nodes_have_granted_unheard_is_released() {
     drop(call);
 
     proxies.iter().for_each(Proxy::pass);
-    await_come_and_gone(&cluster).await;
-}
-
-#[tokio::test]
-async fn an_aborted_task_is_released() {
-    let cluster = Cluster::start(5);
-    let redlock = connect(&cluster).await;
-    let (body, inside) = endless();
-    let of_task = redlock.clone();
-    let task = tokio::spawn(async move { section(&of_task, body).await });
-    inside.await.unwrap();
-
-    task.abort();
-
-    assert!(task.await.unwrap_err().is_cancelled());
     await_come_and_gone(&cluster).await;
 }
 
@@ -236,4 +196,18 @@ async fn await_come_and_gone(cluster: &Cluster) {
         node.await_event(KEY, "del", 1).await;
         assert_eq!(node.events(KEY), ["set", "expire", "del"]);
     }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_body_passes_through_and_is_released() {
+    let cluster = Cluster::start(5);
+    let redlock = connect(&cluster).await;
+    let of_task = redlock.clone();
+
+    let body = async { panic_any(Thrown(7)) };
+    let ended = tokio::spawn(async move { section::<()>(&of_task, body).await }).await;
+
+    let panic = ended.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref::<Thrown>(), Some(&Thrown(7)));
+    await_come_and_gone(&cluster).await;
 }
