@@ -1,10 +1,6 @@
 //! What is explored of tokens.
 
-use super::{
-    Mutant,
-    rounds::Rounds,
-    turns::{Kind, READERS, SLOTS, Turns},
-};
+use super::{Mutant, rounds::Rounds, turns::Turns};
 use crate::trial::{Extent, Trial, mutant, walks, whole, with};
 
 const ROUNDS: Rounds<3> = Rounds {
@@ -19,7 +15,6 @@ const ROUNDS: Rounds<3> = Rounds {
 
 const TURNS: Turns<3> = Turns {
     turns: 2,
-    kinds: &[Kind::Alone],
     highest: 4,
     lengths: &[1, 2],
     proposals: false,
@@ -34,7 +29,6 @@ pub(crate) fn courses() -> Vec<Trial> {
     let mut courses = rounds();
     courses.extend(rounds_with_losses());
     courses.extend(turns());
-    courses.extend(turns_of_two_kinds());
     courses
 }
 
@@ -124,28 +118,6 @@ fn turns() -> Vec<Trial> {
     ]
 }
 
-/// Readers and writers; and callers of a lock with two permits.
-fn turns_of_two_kinds() -> Vec<Trial> {
-    let mut courses = Vec::new();
-    for (name, kinds) in [("readers and writers", READERS), ("two permits", SLOTS)] {
-        let three = with(TURNS, |it| {
-            (it.turns, it.kinds, it.lengths, it.highest) = (3, kinds, &[1], 2);
-        });
-        let sliding = with(three, |it| (it.proposals, it.slides) = (true, true));
-        let two = with(sliding, |it| {
-            (it.turns, it.lengths, it.highest) = (2, &[1, 2], 3);
-        });
-        let losses = with(three, |it| it.losses = true);
-        let mut add = |what: &str, turns| {
-            courses.push(whole(&format!("turns: {name}, {what}"), turns));
-        };
-        add("two at a time, without end", two);
-        add("three at a time, without end", sliding);
-        add("three at a time, lost memory, up to 2", losses);
-    }
-    courses
-}
-
 /// Each must be found.
 pub(crate) fn mutants() -> Vec<Trial> {
     let mut mutants: Vec<Trial> = Mutant::ALL.into_iter().map(smallest).collect();
@@ -207,9 +179,6 @@ fn turns_of(mutant: Mutant) -> Turns<3> {
     with(TURNS, |it| {
         it.mutant = Some(mutant);
         match mutant {
-            Mutant::ReaderBesideWriter | Mutant::WriterBesideReaders => it.kinds = READERS,
-            Mutant::ReleaseOfAllReaders => (it.turns, it.kinds) = (3, READERS),
-            Mutant::SlotGivenTwice => it.kinds = SLOTS,
             Mutant::LeasesNotWaitedFor => it.losses = true,
             Mutant::OwnerConfirms | Mutant::AnyNodeConfirms => {
                 (it.highest, it.exclusive) = (3, false);

@@ -61,18 +61,10 @@ pub(crate) enum Mutant {
     OwnerConfirms,
     /// All nodes that have replied are asked to confirm it.
     AnyNodeConfirms,
-    /// A node lets one share a key that another one has alone.
-    ReaderBesideWriter,
-    /// A node gives one a key alone that others share.
-    WriterBesideReaders,
-    /// The end of a shared turn takes the keys of the others with it.
-    ReleaseOfAllReaders,
-    /// A node gives a slot of a lock with permits to a second one.
-    SlotGivenTwice,
 }
 
 impl Mutant {
-    const ALL: [Self; 25] = [
+    const ALL: [Self; 21] = [
         Self::NumberOfOne,
         Self::HighestNumber,
         Self::MiddleNumber,
@@ -94,10 +86,6 @@ impl Mutant {
         Self::KeysExpireEarly,
         Self::OwnerConfirms,
         Self::AnyNodeConfirms,
-        Self::ReaderBesideWriter,
-        Self::WriterBesideReaders,
-        Self::ReleaseOfAllReaders,
-        Self::SlotGivenTwice,
     ];
 
     /// What is won without agreement.

@@ -2,12 +2,11 @@
 
 use std::array;
 
-use super::{Kind, Node, Phase, State, TURNS, Turn};
+use super::{Node, Phase, State, TURNS, Turn};
 use crate::tokens::{memory, numbers};
 
 impl<const N: usize> Turn<N> {
     pub(super) const OVER: Self = Self {
-        kind: Kind::Alone,
         phase: Phase::Over,
         proposal: 0,
         length: 0,
@@ -56,7 +55,7 @@ impl<const N: usize> State<N> {
             turn.end = turn.end.saturating_sub(by);
             turn.last = turn.last.saturating_sub(by);
         }
-        self.handed = self.handed.map(|handed| handed.saturating_sub(by));
+        self.handed = self.handed.saturating_sub(by);
         self.given = numbers::lower_given(self.given, by);
     }
 
@@ -104,7 +103,7 @@ impl<const N: usize> State<N> {
         votes.sort_unstable();
         let round = (turn.proposal, turn.length, votes);
         let block = (turn.next, turn.end, turn.last);
-        let begins = (turn.phase == Phase::Over, turn.kind, turn.phase);
+        let begins = (turn.phase == Phase::Over, turn.phase);
         (begins, keys, block, round)
     }
 
@@ -134,12 +133,11 @@ mod tests {
         search::tests::{
             assert_canonical_forms_lose_nothing, assert_sliding_loses_nothing, orders,
         },
-        tokens::turns::{READERS, SLOTS, Turns},
+        tokens::turns::Turns,
     };
 
     const TURNS: Turns<3> = Turns {
         turns: 2,
-        kinds: &[Kind::Alone],
         highest: 2,
         lengths: &[1, 2],
         proposals: false,
@@ -200,12 +198,6 @@ mod tests {
             },
             images,
         );
-        for kinds in [
-            &[Kind::Alone, Kind::Shared],
-            &[Kind::Alone, Kind::OtherSlot],
-        ] {
-            assert_canonical_forms_lose_nothing(&Turns { kinds, ..single }, images);
-        }
     }
 
     #[test]
@@ -220,10 +212,6 @@ mod tests {
             lengths: &[1],
             ..fixed
         };
-        for kinds in [READERS, SLOTS] {
-            let fixed = Turns { kinds, ..fixed };
-            assert_sliding_loses_nothing(&fixed, &Turns { slides, ..fixed }, images);
-        }
         let fixed = Turns {
             exclusive: false,
             ..fixed

@@ -11,20 +11,14 @@
 //! Then all hand-outs must rise, whichever turn they belong to. Otherwise a key may be gone at any
 //! moment: tokens must be unique all the same, and rise within a turn.
 //!
-//! A turn may be *shared*: its keys stand beside those of other shared turns. No turn is held beside one
-//! that it excludes, and its tokens are above all that such turns have handed out; so those of readers lie
-//! between those of writers, in any order. A turn for another *slot* of a lock with permits has keys of its
-//! own, and takes its numbers from the same counter.
+//! Readers, and callers of several slots, have turns that do not exclude each other: the simulator judges those.
 
 mod again;
 mod canonical;
-mod kind;
 mod node;
 
 use redlock_protocol::{Token, majority, rules::token::Block};
 
-use self::kind::KINDS;
-pub(crate) use self::kind::{Kind, READERS, SLOTS};
 use super::{
     Mutant,
     memory::Memory,
@@ -40,8 +34,6 @@ const TURNS: usize = 3;
 pub(crate) struct Turns<const N: usize> {
     /// How many turns at the same time.
     pub(crate) turns: usize,
-    /// What they are to have.
-    pub(crate) kinds: &'static [Kind],
     /// No number is higher. If numbers slide: none is further above the lowest that still matters.
     pub(crate) highest: u8,
     /// How many tokens a round asks for.
@@ -65,8 +57,8 @@ pub(crate) struct Turns<const N: usize> {
 pub(crate) struct State<const N: usize> {
     nodes: [Node; N],
     turns: [Turn<N>; TURNS],
-    /// The last token that each kind of turn has handed out, if leases are exclusive.
-    handed: [u8; KINDS],
+    /// The last token that was handed out, if leases are exclusive.
+    handed: u8,
     /// The numbers of all blocks that were won, a bit for each, if leases are not exclusive.
     given: u32,
 }
@@ -81,7 +73,6 @@ struct Node {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Turn<const N: usize> {
-    kind: Kind,
     phase: Phase,
     /// Of the round that is open.
     proposal: u8,
@@ -121,7 +112,6 @@ enum Phase {
 pub(crate) enum Move {
     Acquire {
         turn: u8,
-        kind: Kind,
         proposal: u8,
         length: u8,
     },
@@ -202,7 +192,7 @@ impl<const N: usize> Model for Turns<N> {
         vec![State {
             nodes: [Node::default(); N],
             turns: [Turn::OVER; TURNS],
-            handed: [0; KINDS],
+            handed: 0,
             given: 0,
         }]
     }
@@ -243,7 +233,6 @@ impl<const N: usize> Turns<N> {
     pub(super) const fn of<const M: usize>(self) -> Turns<M> {
         Turns {
             turns: self.turns,
-            kinds: self.kinds,
             highest: self.highest,
             lengths: self.lengths,
             proposals: self.proposals,
@@ -260,15 +249,6 @@ impl<const N: usize> Turns<N> {
 
     /// A round begins: the first of a turn, or one that takes a new block.
     fn ask(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
-        if state.turns[turn].phase != Phase::Over {
-            return self.ask_as(state, turn, state.turns[turn].kind, take);
-        }
-        for &kind in self.kinds {
-            self.ask_as(state, turn, kind, take);
-        }
-    }
-
-    fn ask_as(&self, state: &State<N>, turn: usize, kind: Kind, take: Take<'_, N>) {
         let Turn { phase, votes, .. } = state.turns[turn];
         let begins = phase == Phase::Over;
         let highest = if self.proposals { self.highest } else { 0 };
@@ -276,7 +256,6 @@ impl<const N: usize> Turns<N> {
             for &length in self.lengths {
                 let mut next = *state;
                 let asked = &mut next.turns[turn];
-                asked.kind = kind;
                 asked.phase = if begins {
                     Phase::Acquiring
                 } else {
@@ -290,7 +269,6 @@ impl<const N: usize> Turns<N> {
                 let by = if begins {
                     Move::Acquire {
                         turn,
-                        kind,
                         proposal,
                         length,
                     }
@@ -383,9 +361,9 @@ impl<const N: usize> Turns<N> {
         };
         let mut wrong = None;
         if self.exclusive
-            && let Some(other) = state.excluded_by(turn)
+            && let Some(other) = state.held_beside(turn)
         {
-            wrong = Some(format!("{turn} wins while {other} has what excludes it"));
+            wrong = Some(format!("{turn} wins while {other} has the lock"));
         }
         if !self.exclusive && matches!(by, Move::Win { .. }) {
             let block = numbers::block(first, length);
@@ -407,13 +385,6 @@ impl<const N: usize> Turns<N> {
         }
         let mut next = *state;
         next.end(turn);
-        if self.has(Mutant::ReleaseOfAllReaders) && state.turns[turn].kind == Kind::Shared {
-            for (node, before) in next.nodes.iter_mut().zip(state.nodes) {
-                if before.owners >> turn & 1 == 1 {
-                    node.owners = 0;
-                }
-            }
-        }
         if self.has(Mutant::BlockOutlivesTurn) {
             let Turn {
                 next: first, end, ..
@@ -426,11 +397,7 @@ impl<const N: usize> Turns<N> {
     /// A section begins, and gets the next token.
     fn hand_out(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
         let Turn {
-            kind,
-            next,
-            end,
-            last,
-            ..
+            next, end, last, ..
         } = state.turns[turn];
         let mut block = Block::new(Token(u64::from(next)), u64::from(end - next));
         let Some(Token(token)) = block.take() else {
@@ -440,9 +407,8 @@ impl<const N: usize> Turns<N> {
         let mut after = *state;
         after.turns[turn].next += 1;
         let before = if self.exclusive {
-            let handed = &mut after.handed[kind as usize];
-            *handed = token.max(*handed);
-            state.must_be_above(kind)
+            after.handed = token.max(state.handed);
+            state.handed
         } else {
             after.turns[turn].last = token;
             last
@@ -479,5 +445,13 @@ impl<const N: usize> State<N> {
         for node in &mut self.nodes {
             node.owners &= !(1 << turn);
         }
+    }
+
+    /// Another turn that is held.
+    fn held_beside(&self, turn: usize) -> Option<u8> {
+        let is_held = |other: &Turn<N>| matches!(other.phase, Phase::Held | Phase::Refreshing);
+        let mut others = self.turns.iter().enumerate();
+        let found = others.find(|&(place, other)| place != turn && is_held(other));
+        found.map(|(place, _)| place as u8)
     }
 }

@@ -28,6 +28,13 @@ impl<const N: usize> Turns<N> {
         }
     }
 
+    /// Whether a node sets the key of a turn that has none there.
+    fn grants(&self, state: &State<N>, turn: usize, node: usize) -> bool {
+        let owners = state.nodes[node].owners;
+        let is_ours = owners >> turn & 1 == 1;
+        owners == 0 || self.has(Mutant::HeldKeyGranted) && !is_ours
+    }
+
     /// A request arrives, and the counter `c` becomes `max(c + 1, proposal) + length - 1`.
     fn vote(&self, state: &State<N>, turn: usize, node: usize, take: Take<'_, N>) {
         let Turn {
