@@ -114,17 +114,6 @@ fn a_section_holds_the_lock_and_releases_it() {
 }
 
 #[test]
-fn a_thread_waits_for_another() {
-    let redlock = redlock("waits", None);
-    let guard = redlock.lock(KEY).acquire_blocking().unwrap();
-    let first = guard.fencing_token().unwrap();
-    let lock = redlock.lock(KEY).wait(NEVER);
-    let waits = thread::spawn(move || lock.hold_blocking(|lease| lease.fencing_token().unwrap()));
-    drop(guard);
-    assert!(waits.join().unwrap().unwrap() > first);
-}
-
-#[test]
 fn refusals_and_mistakes_are_those_of_async_code() {
     let redlock = redlock("refusals", None);
     let _guard = redlock.lock(KEY).acquire_blocking().unwrap();
@@ -150,24 +139,6 @@ fn refusals_and_mistakes_are_those_of_async_code() {
 }
 
 // ---- the lease
-
-#[test]
-fn a_section_is_renewed() {
-    const LEASE: Duration = Duration::from_secs(2);
-    let redlock = redlock("renewed", None);
-    let renewed = redlock.lock(KEY).expire(LEASE).hold_blocking(|lease| {
-        let mut before = lease.remaining();
-        loop {
-            let now = lease.remaining();
-            if now > before || now.is_zero() {
-                return now > before;
-            }
-            before = now;
-            thread::yield_now();
-        }
-    });
-    assert!(renewed.unwrap());
-}
 
 #[test]
 fn what_the_body_returns_counts_though_the_lock_is_lost() {

@@ -31,21 +31,6 @@ fn an_idle_client_asks_each_node_once_an_interval_whether_it_is_there() {
     assert!((3 * 235..=3 * 240).contains(&sent), "{sent} in an hour");
 }
 
-#[test]
-fn a_short_section_costs_one_acquisition_and_one_release() {
-    for nodes in 1..=5 {
-        let mut world = World::new(nodes);
-        let before = sent(&world);
-        for section in 1..=100 {
-            world.lock(section, "k", params());
-            world.run_for(HOP);
-            world.end(section);
-            world.run_for(4 * HOP);
-        }
-        assert_eq!(sent(&world) - before, 100 * 2 * nodes);
-    }
-}
-
 /// A waiter of another process is no cost for the holder.
 #[test]
 fn a_lock_that_is_held_costs_a_few_requests_for_each_renewal_and_nothing_else() {

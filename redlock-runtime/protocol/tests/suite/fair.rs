@@ -376,36 +376,3 @@ fn a_waiter_that_other_nodes_refuse_at_first_keeps_its_place() {
         world.client(2).granted(1);
     }
 }
-
-/// The nodes that granted it did not agree on a number, and too few replied when they were asked again.
-#[test]
-fn a_waiter_whose_second_round_fails_keeps_its_place() {
-    for is_leader_late in [false, true] {
-        let mut world = World::with_clients(5, 2);
-        let leader = world.leader("k");
-        for node in 0..5 {
-            world.nodes[node].set_counter("k", 100 * (1 + node as u64));
-        }
-        if is_leader_late {
-            world.occupy(leader, "k", OTHER, LEASE);
-            world.behave([leader], Behavior::Delayed(params().node_timeout));
-        }
-        world.client(0).ask(1, "k", fair(LONG));
-        while world.client(0).sends(is_extend).is_empty() {
-            world.step();
-        }
-        let silent = (0..5).filter(|&node| node != leader);
-        world.behave(silent.take(3), Behavior::Unresponsive);
-        while world.client(0).sends(is_release).is_empty() {
-            world.step();
-        }
-        world.behave(0..5, Behavior::Healthy);
-        world.delete(leader, "k");
-        world.run_for(2 * HOP);
-        world.client(1).ask(1, "k", fair(LONG));
-        world.client(0).granted(1);
-        assert_eq!(world.client(1).answered(1), None, "{is_leader_late}");
-        world.client(0).end(1);
-        world.client(1).granted(1);
-    }
-}

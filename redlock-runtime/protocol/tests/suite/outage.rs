@@ -360,37 +360,6 @@ fn a_node_that_refuses_everything_keeps_its_connection_and_is_asked_seldom() {
     world.assert_within(Duration::from_secs(3), mended);
 }
 
-#[test]
-fn a_node_that_refuses_gets_few_more_commands_than_the_others() {
-    for refuses in [Refuses::Everything, Refuses::Releases] {
-        let mut world = World::new(3);
-        world.behave([0], Behavior::Refusing(refuses));
-        for section in 1..=1_000 {
-            world.lock(section, "k", params());
-            world.end(section);
-            world.run_for(2 * HOP);
-        }
-        let sent = world.sends(is_anything);
-        let to = |node| sent.iter().filter(|(_, to)| to.0 == node).count();
-        let more = match refuses {
-            Refuses::Everything => 100,
-            _ => to(1),
-        };
-        assert!(to(0) <= to(1) + more, "{refuses:?}: {} of {}", to(0), to(1));
-    }
-}
-
-#[test]
-fn a_refusal_tells_which_nodes_cannot_write() {
-    let mut world = World::new(5);
-    world.behave([1, 3, 4], Behavior::Refusing(Refuses::Writes));
-    world.ask(1, "k", params());
-    let refusal = world.refusal(1);
-    assert_eq!(refusal.cause, Cause::NoQuorum);
-    let refused = |verdict: &&Verdict| matches!(verdict, Verdict::Refused { .. });
-    assert_eq!(refusal.verdicts.iter().filter(refused).count(), 3);
-}
-
 /// Another client has let the node in again before this one has heard of the loss.
 #[test]
 fn a_node_that_was_let_in_again_is_not_said_to_refuse() {

@@ -101,18 +101,6 @@ fn without_enough_others_a_node_stays_out_for_the_longest_lease_of_the_fleet() {
 }
 
 #[test]
-fn a_node_that_comes_back_brings_the_evidence_that_was_lacking() {
-    let mut world = World::new(3);
-    world.kill(1);
-    world.restart_empty(0);
-    world.run_for(Duration::from_secs(20));
-    assert!(is_quarantined(&world.state(0)));
-    world.nodes[1].behavior = Behavior::Healthy;
-    world.run_for(Duration::from_secs(3));
-    assert_eq!(world.state(0), NodeState::Up);
-}
-
-#[test]
 fn two_restarted_nodes_of_three_are_said_to_be_quarantined() {
     let mut world = World::new(3);
     world.restart_empty(0);
@@ -146,29 +134,6 @@ fn neither_the_nodes_clock_nor_a_new_connection_shortens_a_quarantine() {
     world.break_connections(0);
     world.lock(1, "k", waiting(2 * settings().max_ttl));
     assert!(world.now.since(lost) >= settings().max_ttl);
-}
-
-#[test]
-fn another_loss_begins_another_quarantine() {
-    for first in LOSSES {
-        for second in LOSSES {
-            let mut world = World::new(3);
-            world.lock(1, "k", params());
-            world.end(1);
-            world.run_for(10 * HOP);
-            first(&mut world, 0);
-            world.run_for(params().key_ttl() - Duration::from_millis(200));
-            second(&mut world, 0);
-            let lost = world.now;
-            while world.state(0) != NodeState::Up || world.now == lost {
-                assert!(world.step());
-            }
-            let took = world.now.since(lost);
-            assert!(took >= params().key_ttl(), "{took:?}");
-            let at_once = params().key_ttl() + Duration::from_millis(100);
-            assert!(took <= at_once, "{took:?}");
-        }
-    }
 }
 
 // ---- who notices
@@ -280,4 +245,27 @@ fn a_node_that_is_flushed_while_records_are_read_does_not_count_as_remembering()
     assert!(is_quarantined(&world.state(1)), "{:?}", world.state(1));
     world.votes_again(1);
     world.assert_within(settings().max_ttl + Duration::from_secs(1), flushed);
+}
+
+#[test]
+fn another_loss_begins_another_quarantine() {
+    for first in LOSSES {
+        for second in LOSSES {
+            let mut world = World::new(3);
+            world.lock(1, "k", params());
+            world.end(1);
+            world.run_for(10 * HOP);
+            first(&mut world, 0);
+            world.run_for(params().key_ttl() - Duration::from_millis(200));
+            second(&mut world, 0);
+            let lost = world.now;
+            while world.state(0) != NodeState::Up || world.now == lost {
+                assert!(world.step());
+            }
+            let took = world.now.since(lost);
+            assert!(took >= params().key_ttl(), "{took:?}");
+            let at_once = params().key_ttl() + Duration::from_millis(100);
+            assert!(took <= at_once, "{took:?}");
+        }
+    }
 }

@@ -69,19 +69,6 @@ fn a_release_of_keys_that_a_majority_has_lost_is_no_mystery() {
 }
 
 #[test]
-fn a_release_takes_one_round_trip() {
-    for nodes in 1..=5 {
-        let mut world = held(nodes);
-        let ended = world.now;
-        world.release(1);
-        assert_eq!(world.answer(1), Answer::Released(Release::Released));
-        assert_eq!(world.now.since(ended), ROUND_TRIP);
-        assert_eq!(world.carriers("k"), []);
-        assert_eq!(world.sends(is_release).len(), nodes);
-    }
-}
-
-#[test]
 fn the_release_of_an_unknown_section_is_answered() {
     let mut world = World::new(3);
     world.release(7);
@@ -201,28 +188,4 @@ fn grants_that_come_after_their_connection_broke_are_released() {
     world.run_for(params().key_ttl());
     assert_eq!(world.carriers("k"), []);
     assert!(world.client(0).is_idle());
-}
-
-#[test]
-fn after_its_last_section_nothing_is_kept_of_a_key() {
-    let mut world = World::with_clients(3, 2);
-    for section in 1..=50 {
-        world.ask(section, &format!("key {section}"), waiting(LEASE));
-        world
-            .client(1)
-            .ask(section, &format!("key {section}"), waiting(LEASE));
-    }
-    for _ in 0..2_000 {
-        world.step();
-        for client in 0..2 {
-            for section in 1..=50 {
-                if let Some(Answer::Granted { .. }) = world.client(client).answered(section) {
-                    world.client(client).end(section);
-                }
-            }
-        }
-    }
-    world.run_for(2 * LEASE);
-    assert!(world.client(0).is_idle());
-    assert!(world.client(1).is_idle());
 }

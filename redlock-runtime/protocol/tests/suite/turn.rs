@@ -123,45 +123,6 @@ fn after_a_long_section_the_next_one_begins_within_a_round_trip() {
     assert_eq!(world.sends(is_acquire).len(), 3);
 }
 
-#[test]
-fn a_turn_is_not_refreshed_while_a_long_section_runs() {
-    let mut world = World::new(3);
-    queue(&mut world, 1..=2, long_wait());
-    world.granted(1);
-    world.run_for(Duration::from_secs(1));
-    let rounds = world.sends(is_extend).len() / 3;
-    assert!(rounds <= 3, "{rounds} rounds in a second");
-}
-
-#[test]
-fn a_section_keeps_its_deadline_although_its_turn_is_refreshed() {
-    let mut world = World::new(3);
-    queue(&mut world, 1..=30, long_wait());
-    run_sections(&mut world, 1..=20, HOP);
-    let (deadline, _) = world.granted(21);
-    world.expired(21);
-    assert_eq!(world.now, deadline);
-}
-
-#[test]
-fn a_section_in_a_turn_is_renewed_if_it_wants_to_be() {
-    let mut world = World::new(3);
-    let renewing = LockParams {
-        wait: LEASE,
-        ..renewing()
-    };
-    queue(&mut world, 1..=3, renewing);
-    run_sections(&mut world, 1..=2, HOP);
-    world.granted(3);
-    for _ in 0..5 {
-        let deadline = world.extended(3);
-        assert!(deadline > world.now.after(LEASE - 20 * HOP));
-        for expiry in world.expiries("k") {
-            assert!(expiry >= deadline.after(params().guard_band));
-        }
-    }
-}
-
 /// Waits for long, for a lease of this length.
 fn lasting(lease: u64) -> LockParams {
     LockParams {

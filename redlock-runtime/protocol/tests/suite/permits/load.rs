@@ -61,53 +61,6 @@ fn a_process_with_many_waiters_does_not_starve_another() {
     }
 }
 
-/// However quick a section is and however it ends. Nor is a permit idle for long once its time is over.
-#[test]
-fn no_more_sections_start_in_a_period_than_there_are_permits() {
-    const CLIENTS: usize = 3;
-    let late = 40 * HOP;
-    for permits in [1, 3, 8] {
-        let count = permits as usize;
-        let mut world = World::with_clients(3, CLIENTS);
-        let period = LEASE / 2;
-        let params = LockParams {
-            at_least: period,
-            ..waiting(Duration::from_secs(600))
-        };
-        for section in 0..3 * u64::from(permits) {
-            let client = section as usize % CLIENTS;
-            world
-                .client(client)
-                .ask_permit(section, "k", permits, params);
-        }
-        let mut starts = Vec::new();
-        while starts.len() < 3 * count {
-            assert!(world.step());
-            let now = world.now;
-            for client in 0..CLIENTS {
-                for (section, answer) in world.client(client).answers().to_vec() {
-                    world.client(client).answered(section.0);
-                    match answer {
-                        Answer::Released(_) => continue,
-                        Answer::Granted { .. } => starts.push(now),
-                        other => panic!("{other:?}"),
-                    }
-                    match starts.len() % 2 {
-                        0 => world.client(client).end(section.0),
-                        _ => world.client(client).release(section.0),
-                    }
-                }
-            }
-        }
-        for (place, start) in starts.iter().enumerate().skip(count) {
-            let since = start.since(starts[place - count]);
-            assert!(since >= period, "{permits} permits: {since:?}");
-        }
-        let took = starts[3 * count - 1].since(starts[0]);
-        assert!(took <= 2 * period + 2 * late, "{permits} permits: {took:?}");
-    }
-}
-
 /// Sixteen callers of eight permits, in more and more processes.
 #[test]
 fn a_section_costs_a_few_requests_however_many_processes_wait() {
@@ -297,4 +250,51 @@ fn history(seed: u64) {
 
 fn in_use(holders: &[Holder]) -> u32 {
     holders.iter().map(|holder| holder.weight).sum()
+}
+
+/// However quick a section is and however it ends. Nor is a permit idle for long once its time is over.
+#[test]
+fn no_more_sections_start_in_a_period_than_there_are_permits() {
+    const CLIENTS: usize = 3;
+    let late = 40 * HOP;
+    for permits in [1, 3, 8] {
+        let count = permits as usize;
+        let mut world = World::with_clients(3, CLIENTS);
+        let period = LEASE / 2;
+        let params = LockParams {
+            at_least: period,
+            ..waiting(Duration::from_secs(600))
+        };
+        for section in 0..3 * u64::from(permits) {
+            let client = section as usize % CLIENTS;
+            world
+                .client(client)
+                .ask_permit(section, "k", permits, params);
+        }
+        let mut starts = Vec::new();
+        while starts.len() < 3 * count {
+            assert!(world.step());
+            let now = world.now;
+            for client in 0..CLIENTS {
+                for (section, answer) in world.client(client).answers().to_vec() {
+                    world.client(client).answered(section.0);
+                    match answer {
+                        Answer::Released(_) => continue,
+                        Answer::Granted { .. } => starts.push(now),
+                        other => panic!("{other:?}"),
+                    }
+                    match starts.len() % 2 {
+                        0 => world.client(client).end(section.0),
+                        _ => world.client(client).release(section.0),
+                    }
+                }
+            }
+        }
+        for (place, start) in starts.iter().enumerate().skip(count) {
+            let since = start.since(starts[place - count]);
+            assert!(since >= period, "{permits} permits: {since:?}");
+        }
+        let took = starts[3 * count - 1].since(starts[0]);
+        assert!(took <= 2 * period + 2 * late, "{permits} permits: {took:?}");
+    }
 }
