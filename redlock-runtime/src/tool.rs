@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 
 pub use redis::{ServerError, Value, from_redis_value};
 pub use redlock_protocol::FORMAT;
-use redlock_protocol::{Instant, Readings, Record, Rejection, Why};
+use redlock_protocol::{Instant, Readings, Record, Why};
 
 pub use crate::{
     config::{parse_duration, split_urls as urls},
     health::{refuses, vote},
-    node::{ClockReading, of_server as why},
+    node::{ClockReading, of_server as why, rejection},
 };
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     inspect::{self, Breaking, Inspection},
     keys::Keys,
     lock::Lock,
-    node::{self, Endpoint, Target, inquire, read_clocks},
+    node::{Endpoint, Target, inquire, read_clocks},
     redlock::Redlock,
     script::node_hash,
 };
@@ -65,11 +65,6 @@ pub fn check(
 pub fn lock(redlock: &Redlock, key: &str, options: Options) -> Lock {
     let key = Keys::One(key.into());
     Lock::new(Arc::clone(&redlock.shared), key, options)
-}
-
-/// What is wrong, as nodes would say it.
-pub fn rejection(error: &ServerError) -> Rejection {
-    node::rejection(error.code(), error.details().unwrap_or_default())
 }
 
 /// How long one of `nodes` stays out after a loss of memory, by the `longest` keys of those that vote.

@@ -50,11 +50,13 @@ pub(crate) use self::{
     inquiry::{inquire, read_clocks},
     login::{Login, Provider},
     memory::{Memory, MemoryLink, Parts},
-    reason::rejection,
     resp::read as read_reply,
 };
 pub use self::{
-    client_name::ClientProcess, inquiry::ClockReading, login::Credentials, reason::of_server,
+    client_name::ClientProcess,
+    inquiry::ClockReading,
+    login::Credentials,
+    reason::{of_server, rejection},
 };
 use self::{
     connection::Connection,

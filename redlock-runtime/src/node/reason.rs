@@ -96,8 +96,7 @@ const fn of_tls(error: &Error) -> WhyKind {
 
 /// Returns why a server is of no use that replies with this error.
 pub fn of_server(error: &ServerError) -> Why {
-    let detail = error.details().unwrap_or_default();
-    let kind = match rejection(error.code(), detail) {
+    let kind = match rejection(error) {
         Rejection::NoPermission | Rejection::NotAuthenticated => WhyKind::Denied,
         _ if error.code() == "WRONGPASS" => WhyKind::Denied,
         _ => WhyKind::Other,
@@ -105,13 +104,27 @@ pub fn of_server(error: &ServerError) -> Why {
     Why::new(kind, reason(error))
 }
 
-fn is_without_right(detail: &str) -> bool {
-    NO_RIGHT.iter().any(|text| detail.starts_with(text))
+/// The code of an error, `ERR` if it has none, and its text. Redis 6.2 begins both with the place in the script: `ERR
+/// Error running script (call to f_6b1b): @user_script:7: @user_script: 7: -OOM command not allowed`.
+pub(super) fn parts(error: &ServerError) -> (&str, &str) {
+    let (code, detail) = (error.code(), error.details().unwrap_or_default());
+    let place = match code {
+        "@user_script:" => Some(detail),
+        _ => detail.rsplit_once("user_script:").map(|(_, it)| it),
+    };
+    let Some((_, said)) = place.and_then(|it| it.split_once(": ")) else {
+        return (code, detail);
+    };
+    let said = said.trim_start_matches('-');
+    let is_code = |word: &str| word.bytes().all(|it| it.is_ascii_uppercase());
+    let coded = said.split_once(' ').filter(|(word, _)| is_code(word));
+    coded.unwrap_or(("ERR", said))
 }
 
-/// What is wrong, by the code of an error. Those without one have the code `ERR`. Nothing was written, unless it is an
-/// unknown command of a script, or another error.
-pub(crate) fn rejection(code: &str, detail: &str) -> Rejection {
+/// Returns what is wrong, by the code of an error. Nothing was written, unless it is an unknown command of a script, or
+/// another error.
+pub fn rejection(error: &ServerError) -> Rejection {
+    let (code, detail) = parts(error);
     match code {
         "OOM" => Rejection::OutOfMemory,
         "MASTERDOWN" | "READONLY" => Rejection::ReadOnly,
@@ -124,7 +137,7 @@ pub(crate) fn rejection(code: &str, detail: &str) -> Rejection {
         "REDLOCK" => Rejection::Counter,
         "WRONGTYPE" => Rejection::Key,
         "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" | "TRYAGAIN" => Rejection::InCluster,
-        _ if is_without_right(detail) => Rejection::NoPermission,
+        _ if NO_RIGHT.iter().any(|text| detail.starts_with(text)) => Rejection::NoPermission,
         _ if detail.starts_with("unknown command") || detail.starts_with("unknown subcommand") => {
             Rejection::UnknownCommand
         }

@@ -10,7 +10,7 @@ use redlock_protocol::{
 
 use super::{
     connection, info,
-    reason::{reason, rejection},
+    reason::{parts, reason, rejection},
 };
 use crate::script;
 
@@ -72,24 +72,23 @@ pub(super) fn lacks_script(answer: &Value) -> bool {
 }
 
 fn refused(request: &Request, error: &ServerError) -> Reply {
-    let code = error.code();
+    let (code, detail) = parts(error);
+    let why = rejection(error);
     match request {
         _ if code == NO_SCRIPT => Reply::NotAdmitted,
         // Something else stands under the key now, so it is not ours.
-        Request::Watch { .. } if code == "WRONGTYPE" => Reply::Taken { owner: None },
-        Request::Extend { .. } | Request::Release { .. } if code == "WRONGTYPE" => Reply::NotOwner,
-        Request::Identify if !connection::is_passing(code) => Reply::Identity { server: None },
-        _ => {
-            let detail = error.details().unwrap_or_default();
-            let why = rejection(code, detail);
-            Reply::Refused {
-                reason: why,
-                message: reason(&format_args!("{code} {detail}")),
-                // The others come before a command or script has written anything. Ours are among them: the scripts
-                // look before they write.
-                is_untouched: !matches!(why, Rejection::UnknownCommand | Rejection::Other),
-            }
+        Request::Watch { .. } if why == Rejection::Key => Reply::Taken { owner: None },
+        Request::Extend { .. } | Request::Release { .. } if why == Rejection::Key => {
+            Reply::NotOwner
         }
+        Request::Identify if !connection::is_passing(code) => Reply::Identity { server: None },
+        _ => Reply::Refused {
+            reason: why,
+            message: reason(&format_args!("{code} {detail}")),
+            // The others come before a command or script has written anything. Ours are among them: the scripts look
+            // before they write.
+            is_untouched: !matches!(why, Rejection::UnknownCommand | Rejection::Other),
+        },
     }
 }
 

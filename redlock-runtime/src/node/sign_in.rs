@@ -95,6 +95,5 @@ fn without_secrets(error: &ServerError, credentials: Option<&Credentials>) -> St
 }
 
 fn is_unknown(error: &ServerError) -> bool {
-    let detail = error.details().unwrap_or_default();
-    error.code() == "NOPROTO" || rejection(error.code(), detail) == Rejection::UnknownCommand
+    error.code() == "NOPROTO" || rejection(error) == Rejection::UnknownCommand
 }

@@ -274,6 +274,22 @@ fn errors_keep_the_servers_words_and_tell_whether_anything_was_done() {
     }
     assert!(!refused(&acquire(), "ERR unknown command"));
     assert!(!refused(&acquire(), "UNKILLABLE x"));
+    // What Redis 6.2 says of the same.
+    let begun = "ERR Error running script (call to f_6b1b): @user_script:7: ";
+    for (earlier, line) in [
+        (format!("{begun}@user_script: 7: -OOM no"), "OOM no"),
+        ("@user_script: 7: -OOM no".to_owned(), "OOM no"),
+        (
+            format!("{begun}@user_script: 7: The user executing the script can't"),
+            "ERR The user executing the script can't",
+        ),
+        (format!("{begun}WRONGTYPE no"), "WRONGTYPE no"),
+    ] {
+        for request in [acquire(), release()] {
+            let said = |line| parse(&request, error(line));
+            assert_eq!(said(&earlier), said(line));
+        }
+    }
     let no_script = error("NOSCRIPT No matching script.");
     assert!(lacks_script(&no_script));
     assert_eq!(parse(&acquire(), no_script), Reply::NotAdmitted);
