@@ -313,14 +313,24 @@ impl Compound {
         }
     }
 
+    /// Renewals keep all keys, but a caller that asks for more hears only of the last of them.
+    pub(crate) fn wakes_at(&self) -> Option<Instant> {
+        let is_asking = self.state == State::Held && self.is_extending;
+        is_asking.then_some(self.told)
+    }
+
+    pub(crate) fn on_time(&mut self, now: Instant) {
+        if self.state == State::Held && self.told <= now {
+            let verdicts = Vec::new();
+            self.on_over(Loss::Expired { verdicts });
+        }
+    }
+
     fn on_extended(&mut self, now: Instant) {
         match self.state {
             State::Acquiring => self.go_on(now),
             // Its parts may have been extended one after the other, and the last of them too late.
-            State::Held if self.told <= now => {
-                let verdicts = Vec::new();
-                self.on_over(Loss::Expired { verdicts });
-            }
+            State::Held if self.told <= now => self.on_time(now),
             // What was kept by renewals until now may hear of the last of them later.
             State::Held if self.params.renew.is_none() && !self.is_extending => {}
             State::Held if !(self.is_extending && self.is_asking()) => {

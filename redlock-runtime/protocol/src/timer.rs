@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{ask::KeyId, time::Instant};
+use crate::{ask::KeyId, message::SectionId, time::Instant};
 
 /// Who wants to be looked at. What is then due is read from its state: the clock decides, the
 /// timer only wakes, and an early or repeated wake-up does nothing.
@@ -15,6 +15,8 @@ pub(crate) enum Timer {
     Nodes,
     /// When to stop waiting for holders and releases.
     Shutdown,
+    /// When the lease of a section with several keys ends, if it asks for more just then.
+    Compound(SectionId),
 }
 
 /// At most one time for each timer.

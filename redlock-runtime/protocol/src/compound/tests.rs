@@ -18,6 +18,22 @@ fn a_lease_that_has_ended_is_not_extended() {
     assert!(matches!(said, Some(Step::Answer(answer)) if answer == over));
 }
 
+/// Although renewals keep the keys.
+#[test]
+fn who_asks_for_more_hears_when_its_lease_ends_before_the_answer() {
+    let mut compound = held();
+    assert_eq!(compound.wakes_at(), None);
+    compound.on_extend(None);
+    assert_eq!(compound.wakes_at(), Some(at(100)));
+    compound.take_steps();
+    compound.on_time(at(99));
+    assert!(compound.take_steps().is_empty());
+    compound.on_time(at(100));
+    let over = Answer::Over(Loss::Expired { verdicts: vec![] });
+    let said = compound.take_steps().pop();
+    assert!(matches!(said, Some(Step::Answer(answer)) if answer == over));
+}
+
 /// Rounds do not agree.
 #[test]
 fn tokens_that_never_rise_are_given_up() {

@@ -8,6 +8,7 @@ use crate::{
     compound::{Compound, Step, Word},
     message::{Member, SectionId},
     rules::{token::line_key, validity::LockParams},
+    timer::Timer,
 };
 
 impl Protocol {
@@ -60,7 +61,13 @@ impl Protocol {
                 self.on_move(&from, what);
             }
         }
-        if self.compounds.get(&id).is_some_and(Compound::is_ended) {
+        let Some(compound) = self.compounds.get(&id) else {
+            return;
+        };
+        if let Some(at) = compound.wakes_at() {
+            self.timers.wake_by(Timer::Compound(id), at);
+        }
+        if compound.is_ended() {
             self.compounds.remove(&id);
         }
     }

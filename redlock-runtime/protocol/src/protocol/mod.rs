@@ -195,6 +195,10 @@ impl Protocol {
                 Timer::Nodes => self.nodes.advance(&mut self.out),
                 // Looked at after every event.
                 Timer::Shutdown => {}
+                Timer::Compound(id) => {
+                    let now = self.out.now;
+                    self.with_compound(id, |compound| compound.on_time(now));
+                }
             }
         }
     }
