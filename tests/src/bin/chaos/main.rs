@@ -3,15 +3,15 @@
 //!
 //! ```text
 //! cargo run --release -p redlock-tests --bin chaos -- --seconds 60 --seed 1
-//!     [--phase minority|majority|both] [--picture file.html] [--record file] [--break] [--soak]
-//!     [--judge file]
+//!     [--phase minority|majority|both] [--picture file.html] [--record file] [--break]
+//!     [--dense | --soak] [--judge file]
 //! ```
 //!
 //! The last line is JSON. The exit status is 1 if a promise was broken, and 2 if the run proves nothing
 //! because the machine was too slow for the plan. `--break` lets one client do some sections without the
-//! lock, so that the judge has something to find. With `--soak`, faults are rare, ten thousand locks are held
-//! meanwhile, the clients do as much as they can, and the judge asks whether anything grows. `--judge` reads what
-//! `--record` has saved of a run with the same arguments.
+//! lock, so that the judge has something to find. With `--dense`, faults are shorter and more frequent. With
+//! `--soak`, they are rare, ten thousand locks are held meanwhile, the clients do as much as they can, and the judge
+//! asks whether anything grows. `--judge` reads what `--record` has saved of a run with the same arguments.
 
 mod client;
 mod judge;
@@ -44,9 +44,11 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     };
     let seed: u64 = value("--seed").unwrap_or("1").parse()?;
     let seconds: u64 = value("--seconds").unwrap_or("60").parse()?;
-    let (pace, least, phase) = match arguments.contains(&"--soak") {
-        true => (&plan::SOAK, 180, "minority"),
-        false => (&plan::SHORT, 15, "both"),
+    let is = |name: &str| arguments.contains(&name);
+    let (pace, least, phase) = match () {
+        () if is("--soak") => (&plan::SOAK, 180, "minority"),
+        () if is("--dense") => (&plan::DENSE, 15, "both"),
+        () => (&plan::SHORT, 15, "both"),
     };
     if seconds < least {
         return Err(format!("such a run takes {least} seconds or more").into());
@@ -58,7 +60,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         fs::copy(file, &path)?;
         (0, Vec::new(), Vec::new())
     } else {
-        let world = World::start(&path, seed, pace, arguments.contains(&"--break"));
+        let world = World::start(&path, seed, pace, is("--break"));
         let late = world.run(&plan);
         let (left, ends) = world.end();
         (late, left, ends)

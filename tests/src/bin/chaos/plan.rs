@@ -14,7 +14,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(1);
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(400);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// What sets a short run and a soak apart. Times are in milliseconds.
+/// What sets a short run, a dense one and a soak apart. Times are in milliseconds.
 #[derive(Debug)]
 pub(crate) struct Pace {
     pub(crate) max_lease: Duration,
@@ -24,6 +24,12 @@ pub(crate) struct Pace {
     quarantine: u64,
     /// Between two faults at the least and at the most.
     gap: (u64, u64),
+    /// By how much shorter the faults of the first phase are.
+    hurry: u64,
+    /// How many faults strike a server, one after another, when a majority is struck.
+    blows: u64,
+    /// Between two strikes at a majority: until locks are granted again.
+    recovery: u64,
     /// Only the first of the clients are ever killed; the others show what grows.
     mortal: usize,
     /// How many locks each client holds and renews all the time.
@@ -37,9 +43,21 @@ pub(crate) const SHORT: Pace = Pace {
     settling: 2_000,
     quarantine: 2_600,
     gap: (60, 300),
+    hurry: 1,
+    blows: 1,
+    recovery: 3_500,
     mortal: CLIENTS,
     held: 0,
     busy: 0,
+};
+
+/// Faults of servers are rare in the first phase: each keeps its server out for all clients.
+pub(crate) const DENSE: Pace = Pace {
+    gap: (30, 100),
+    hurry: 4,
+    blows: 8,
+    recovery: 1_000,
+    ..SHORT
 };
 
 pub(crate) const SOAK: Pace = Pace {
@@ -50,13 +68,11 @@ pub(crate) const SOAK: Pace = Pace {
     mortal: CLIENTS / 2,
     held: 10_000 / CLIENTS,
     busy: 1,
+    ..SHORT
 };
 
 /// Before the first fault, and at the end without any.
 const CALM: u64 = 3_000;
-
-/// Between two strikes at a majority: until locks are granted again.
-const RECOVERY: u64 = 3_500;
 
 /// These write each lock to disk before they grant it.
 pub(crate) const DURABLE: [usize; 2] = [3, 4];
@@ -184,19 +200,25 @@ impl Making {
             let of_one_kind = self.random.below(2) == 0;
             let mut kind = self.random.pick(&NODE_FAULTS);
             let first = self.random.below(NODES as u64) as usize;
+            let blows = self.pace.blows;
             for node in 0..3 + self.random.below(3) as usize {
-                if !of_one_kind {
-                    kind = self.random.pick(&NODE_FAULTS);
+                for blow in 0..blows {
+                    if !of_one_kind {
+                        kind = self.random.pick(&NODE_FAULTS);
+                    }
+                    let target = Target::Node((first + node) % NODES);
+                    let at = at + blow * lasts / blows + self.random.below(100);
+                    self.add(at, kind, target, lasts / blows);
                 }
-                let target = Target::Node((first + node) % NODES);
-                let at = at + self.random.below(100);
-                self.add(at, kind, target, lasts);
             }
-            for _ in 0..4 {
+            for _ in 0..4 * blows {
                 let at = at + self.random.below(lasts);
                 self.strike_client(at);
+                if blows > 1 {
+                    self.strike_link(at);
+                }
             }
-            at += lasts + self.pace.quarantine + RECOVERY;
+            at += lasts + self.pace.quarantine + self.pace.recovery;
         }
     }
 
@@ -207,7 +229,7 @@ impl Making {
         );
         let lasts = match kind {
             "flushed" | "scripts flushed" | "clients cut" => 0,
-            _ => 200 + self.random.below(2_500),
+            _ => (200 + self.random.below(2_500)) / self.pace.hurry,
         };
         let forgets = matches!(kind, "killed" | "flushed" | "replica");
         let unknown = if forgets { self.pace.quarantine } else { 0 };
@@ -226,7 +248,7 @@ impl Making {
         let node = self.random.below(NODES as u64) as usize;
         let lasts = match kind {
             "reset" => 0,
-            _ => 200 + self.random.below(2_000),
+            _ => (200 + self.random.below(2_000)) / self.pace.hurry,
         };
         if self.may_miss(client, node, at) {
             self.missed[client][node] = at + lasts + self.pace.settling;
