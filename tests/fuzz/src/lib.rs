@@ -10,6 +10,9 @@
 //! ```text
 //! REDLOCK_FUZZ_INPUTS=10000000 REDLOCK_FUZZ_SAVE=1 cargo test --release -p redlock-runtime --lib fuzz_replies
 //! ```
+//!
+//! Cargo does not optimize a crate of macros, not even for its tests. With
+//! `CARGO_PROFILE_RELEASE_BUILD_OVERRIDE_OPT_LEVEL=3`, its targets are three times as fast.
 
 use std::{
     collections::HashMap,
