@@ -88,6 +88,8 @@
 //! - the lease
 //! - the drift of clocks: 1 % of the lease, and 2 ms
 //! - the [guard band](Builder::guard_band)
+//! - up to 20 ms, so that callers of one process can follow each other without asking; for [readers](Lock::shared) a
+//!   twentieth of the lease, if that is longer
 //!
 //! Processes also count the time that a machine is suspended, if its [clock](guide::operating#clocks) does (on Linux
 //! `CLOCK_BOOTTIME`).
