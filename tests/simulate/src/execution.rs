@@ -156,7 +156,11 @@ impl World {
             || match tag {
                 Tag::CUT_OFF => true,
                 Tag::CARELESS => false,
-                _ => self.are_too_few(node, |other| self.can_tell(other)),
+                // Nobody builds on a counter that has gone beyond what is believed.
+                _ => self.are_too_few(node, |other| {
+                    let top = self.nodes[other].record(now).top;
+                    self.can_tell(other) && top <= Token::HIGHEST_PLAUSIBLE
+                }),
             };
         let one = &mut self.nodes[node];
         if one.remembers && !is_bounded {

@@ -129,6 +129,7 @@ impl Key {
         let owner = Owner(process << 64 | u128::from(random as u64));
         let mut claim = Claim::new(owner, waiter.params.mode, cx.nodes.count());
         let is_leader_first = self.asks_leader_first(&waiter, cx.now());
+        let has_place = waiter.place.is_taken;
         // Opened before a node is asked: its lease counts from here.
         let mut round = self.open_attempt(&mut waiter, is_leader_first, cx);
         // Else each request would be one more to release.
@@ -142,6 +143,9 @@ impl Key {
                 nodes
             };
             round.ask(many, &mut claim, cx);
+        } else {
+            // No node has been told, so there is no new place to give up.
+            waiter.place.is_taken = has_place;
         }
         self.front = Front::Acquiring(Box::new(Attempt {
             waiter,

@@ -32,6 +32,10 @@ fn without_a_majority_a_lock_is_refused_at_once_and_nothing_is_sent() {
     assert_eq!(refusal.verdicts.iter().filter(unreachable).count(), 3);
     assert_eq!(world.now, asked);
     assert_eq!(world.sends(is_anything).len(), before);
+    // Who waits has told no node of it, and has nothing to give up.
+    world.ask(2, "k", waiting(LEASE));
+    assert_eq!(world.refused(2), Cause::NoQuorum);
+    assert_eq!(world.sends(is_anything).len(), before);
 }
 
 #[test]
