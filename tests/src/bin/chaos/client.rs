@@ -485,12 +485,15 @@ impl Visit {
 
     fn stay(&self, lease: &Lease) -> bool {
         let at = now();
-        let is_held = lease.is_held();
-        self.note(at, if is_held { "at" } else { "told" }, "");
+        let loss = lease.fencing_token().err();
+        match &loss {
+            None => self.note(at, "at", ""),
+            Some(loss) => self.note(at, "told", &loss.to_string()),
+        }
         if self.panics {
             std::panic::panic_any(PLANNED);
         }
-        is_held
+        loss.is_none()
     }
 
     /// Writes to the stores.
