@@ -29,6 +29,9 @@ const FIRST_RETRY: Duration = Duration::from_millis(250);
 /// The longest of these pauses.
 const LONGEST_RETRY: Duration = Duration::from_secs(8);
 
+/// A node that takes longer to reply may keep a key for so much longer than it should.
+const LATE: Duration = Duration::from_millis(100);
+
 #[derive(Debug, Default)]
 pub(super) struct Releases {
     owed: Option<Box<Owed>>,
@@ -67,6 +70,8 @@ struct Place {
     state: State,
     /// It was sent before: a key that is not there may have been deleted by that one.
     again: bool,
+    /// When it was sent last.
+    sent: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +91,7 @@ impl Releases {
         let nothing = Place {
             state: State::Done,
             again: false,
+            sent: cx.now(),
         };
         let mut open = Open {
             owner: claim.owner,
@@ -163,6 +169,11 @@ impl Owed {
         }
         place.state = State::Done;
         match reply {
+            // It has counted from when it carried the release out, so it is told anew how long is left.
+            Some(Reply::Kept) if !place.again && cx.now().since(place.sent) > LATE => {
+                place.again = true;
+                return open.send(node, cx);
+            }
             Some(Reply::Deleted | Reply::Kept) => open.had_it += 1,
             // The first one may have deleted the key before its reply was lost: this proves nothing.
             Some(Reply::NotOwner) if place.again => {}
@@ -257,7 +268,9 @@ impl Open {
             leaves: self.leaves,
         };
         let is_sent = cx.tell(node, Ask::Release(self.owner), body);
-        self.places[node.0].state = if is_sent { State::Sent } else { State::Unsent };
+        let place = &mut self.places[node.0];
+        place.state = if is_sent { State::Sent } else { State::Unsent };
+        place.sent = cx.now();
     }
 
     fn is_done(&self) -> bool {

@@ -138,6 +138,24 @@ fn a_node_that_was_cut_off_is_told_later() {
     }
 }
 
+#[test]
+fn a_node_that_carries_the_release_out_late_is_told_again() {
+    let mut world = World::with_clients(3, 2);
+    let acquired = world.now;
+    world.lock(1, "k", kept());
+    world.run_for(4 * HOP);
+    world.behave([0], Behavior::Slow(PERIOD / 10));
+    world.end(1);
+    world.run_for(2 * HOP);
+    world.behave([0], Behavior::Healthy);
+    world.run_for(PERIOD / 2);
+    assert_eq!(world.carriers("k"), [0, 1, 2]);
+    let end = world.expiries("k").into_iter().max().unwrap();
+    assert_within_period(end, acquired);
+    let told = world.sends(is_release);
+    assert_eq!(told.len(), 4, "once more for one node");
+}
+
 /// A node has kept the key for longer, because it could not be told. It is told before the key expires.
 #[test]
 fn a_waiter_of_the_same_process_comes_as_soon_as_a_node_is_told_late() {
