@@ -249,7 +249,7 @@ impl Key {
     /// Asks the leader which slot is free for this process.
     fn stand(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let patience = cx.nodes.hedge_delay();
+        let patience = waiter.patience(cx);
         // The queue is at the leader of the line, and all slots share it.
         waiter.follow(cx.nodes.leader(cx.name, patience, now), cx);
         let waits = waiter.goes_on_waiting(now);
@@ -311,8 +311,10 @@ impl Key {
         }
         let now = cx.now();
         // As for an attempt that asks one node first.
-        let patience = cx.nodes.hedge_delay().min(waiter.params.round_timeout());
-        let mut until = now.after(patience);
+        let patience = waiter.patience(cx);
+        let patience = asked.last().map(|&node| cx.nodes.patience(node, patience));
+        let patience = patience.unwrap_or_default();
+        let mut until = now.after(patience.min(waiter.params.round_timeout()));
         if !waiter.goes_on_waiting(now) {
             until = until.min(waiter.wait_until.max(now));
         }

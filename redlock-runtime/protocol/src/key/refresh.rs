@@ -72,6 +72,7 @@ impl Held {
             let elapsed = now.since(self.block_at);
             next_block(had, elapsed, (least, length), cx.wall_micros())
         });
+        let hedge_delay = cx.nodes.hedge_delay();
         let mut sections = self.sections.iter_mut();
         let note = sections.find_map(|section| section.asks_for_note());
         let question = Question {
@@ -83,7 +84,7 @@ impl Held {
             // Readers do not join while somebody waits to have the lock alone.
             leader: self
                 .is_shared()
-                .then(|| cx.nodes.leader(cx.name, cx.nodes.hedge_delay(), now))
+                .then(|| cx.nodes.leader(cx.name, (hedge_delay, hedge_delay), now))
                 .flatten(),
             ticket: None,
             note,

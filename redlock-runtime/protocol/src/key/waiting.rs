@@ -368,6 +368,16 @@ impl Waiter {
     pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
         now < self.wait_until && !self.params.wait.is_zero()
     }
+
+    /// Bounds of how long the leader of a line may take. All who wait must ask one leader, also from far away; who does
+    /// not wait has no time for it.
+    pub(super) fn patience(&self, cx: &Cx<'_>) -> (Duration, Duration) {
+        let least = cx.nodes.hedge_delay();
+        match self.goes_on_waiting(cx.now()) {
+            true => (least, self.params.round_timeout() / 2),
+            false => (least, least),
+        }
+    }
 }
 
 impl From<Waiter> for Waiting {

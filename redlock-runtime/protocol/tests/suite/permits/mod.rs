@@ -425,6 +425,37 @@ fn several_callers_who_meet_an_outage_ask_no_more_often_than_one() {
     assert!(some <= 2 * one + 8, "{one} and {some}");
 }
 
+/// Else they would keep two queues, and be in each other's way.
+#[test]
+fn who_is_far_from_the_leader_asks_it_all_the_same() {
+    let mut world = World::with_clients(3, 2);
+    let leader = world.leader(&line_key("k"));
+    world.client(1).set_lag(leader, 40 * HOP);
+    // It has to know how far.
+    world.client(1).lock(99, "k", waiting(LEASE));
+    world.client(1).end(99);
+    world.run_for(100 * HOP);
+    let known = world.now;
+    for section in 0..8 {
+        for client in 0..2 {
+            let mut client = world.client(client);
+            client.ask_permit(section, "k", 2, waiting(20 * LEASE));
+        }
+    }
+    for section in 0..8 {
+        for client in 0..2 {
+            world.client(client).granted(section);
+            world.run_for(20 * HOP);
+            world.client(client).end(section);
+        }
+    }
+    let takes_a_place =
+        |request: &Request| matches!(request, Request::Stand { ticket, .. } if ticket.is_ordered);
+    let asked = world.client(1).sends(takes_a_place);
+    let other = |(at, node): &&(Instant, NodeId)| *at > known && node.0 != leader;
+    assert_eq!(asked.iter().filter(other).count(), 0, "{asked:?}");
+}
+
 /// The leader says that a slot is free each time, and the other node of two has keys that nobody comes for.
 #[test]
 fn callers_that_take_turns_at_asking_do_not_ask_as_fast_as_nodes_reply() {
