@@ -57,7 +57,7 @@ impl Extension {
 }
 
 /// One node.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Place {
     may_have: bool,
     is_known: bool,
@@ -328,7 +328,7 @@ impl Claim {
         let expected = Duration::from(lived).saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
         let bounds = (extension.params.lease, extension.params.guard_band);
-        place.lead.add(gain, is_written, bounds, now)
+        place.lead.add(gain, is_written, bounds, (written, now))
     }
 }
 

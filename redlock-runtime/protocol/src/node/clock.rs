@@ -14,28 +14,33 @@ use std::time::Duration;
 use crate::time::{Instant, Span};
 
 /// By how much a node's clock has gained on ours within one lease of one lock, at the least.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lead {
-    /// When it was nothing, and what it was when the key was written last.
-    before: Option<(Instant, Span)>,
+    /// When it was nothing, and what it was when the key was written last. Boxed, because it is rare and there is one
+    /// for each node of each lock.
+    before: Option<Box<(Instant, Span)>>,
 }
 
 impl Lead {
-    /// Takes in by how much it has gained since the key was written last, and whether it has been
+    /// Takes in by how much it has gained since the key was `written` last, and whether it has been
     /// written now. Returns the sum, if it is more than a lease with this guard band can absorb.
     pub(crate) fn add(
         &mut self,
         gain: Duration,
         is_written: bool,
         (lease, guard_band): (Duration, Duration),
-        now: Instant,
+        (written, now): (Instant, Instant),
     ) -> Option<Duration> {
-        let young = self.before.filter(|(since, _)| now.since(*since) <= lease);
-        let (since, before) = young.unwrap_or((now, Span::ZERO));
+        self.before.take_if(|before| now.since(before.0) > lease);
+        let before = self.before.as_ref().map_or(Span::ZERO, |before| before.1);
         let by = Duration::from(before) + gain;
         // Not written: the next look measures the same gain once more.
-        let kept = if is_written { by.into() } else { before };
-        self.before = Some((since, kept));
+        if is_written && !gain.is_zero() {
+            let one = self
+                .before
+                .get_or_insert_with(|| Box::new((written, Span::ZERO)));
+            one.1 = by.into();
+        }
         (by > guard_band).then_some(by)
     }
 }
@@ -57,16 +62,19 @@ mod tests {
     #[test]
     fn one_step_within_the_guard_band_is_no_reason_for_suspicion() {
         let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(600), true, BOUNDS, at(2_000)), None);
-        assert_eq!(lead.add(gain(0), true, BOUNDS, at(4_000)), None);
+        assert_eq!(lead.add(gain(600), true, BOUNDS, (at(0), at(2_000))), None);
+        assert_eq!(
+            lead.add(gain(0), true, BOUNDS, (at(2_000), at(4_000))),
+            None
+        );
     }
 
     #[test]
     fn gains_that_add_up_to_more_than_the_guard_band_within_a_lease_are() {
         let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(400), true, BOUNDS, at(2_000)), None);
+        assert_eq!(lead.add(gain(400), true, BOUNDS, (at(0), at(2_000))), None);
         assert_eq!(
-            lead.add(gain(400), true, BOUNDS, at(4_000)),
+            lead.add(gain(400), true, BOUNDS, (at(2_000), at(4_000))),
             Some(gain(800))
         );
     }
@@ -74,14 +82,17 @@ mod tests {
     #[test]
     fn what_is_seen_twice_is_gained_once() {
         let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(400), false, BOUNDS, at(2_000)), None);
-        assert_eq!(lead.add(gain(400), false, BOUNDS, at(2_010)), None);
+        assert_eq!(lead.add(gain(400), false, BOUNDS, (at(0), at(2_000))), None);
+        assert_eq!(lead.add(gain(400), false, BOUNDS, (at(0), at(2_010))), None);
     }
 
     #[test]
     fn what_was_gained_more_than_a_lease_ago_is_forgotten() {
         let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(400), true, BOUNDS, at(2_000)), None);
-        assert_eq!(lead.add(gain(400), true, BOUNDS, at(8_001)), None);
+        assert_eq!(lead.add(gain(400), true, BOUNDS, (at(0), at(2_000))), None);
+        assert_eq!(
+            lead.add(gain(400), true, BOUNDS, (at(6_000), at(8_001))),
+            None
+        );
     }
 }
