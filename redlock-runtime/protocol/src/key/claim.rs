@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{cx::Cx, round::Round};
 use crate::{
+    action::Verdict,
     ask::{Ask, RoundId},
     message::{BlockRequest, Mode, NodeId, Owner, Reply, Request, RequestId},
     node::Lead,
@@ -61,6 +62,8 @@ impl Extension {
 struct Place {
     may_have: bool,
     is_known: bool,
+    /// It has said that another owner's key is there, and `written` is of that one.
+    is_anothers: bool,
     /// The last request that can have made the key, and whether nothing was there before.
     asked: RequestId,
     was_absent: bool,
@@ -147,6 +150,7 @@ impl Claim {
         // The longest of all: a node that no release reaches may keep the key for that long.
         self.ttl = self.ttl.max(ttl.into());
         let place = &mut self.places[node.0];
+        place.is_anothers = false;
         // Only if nothing was there before, a refusal of this request proves that nothing is there now.
         place.was_absent = !place.may_have;
         place.may_have = true;
@@ -213,11 +217,13 @@ impl Claim {
             }
             Reply::PutBack => self.on_put_back(node),
             Reply::Ours => self.on_known(node),
-            Reply::Held { .. }
-            | Reply::Queued(_)
-            | Reply::NotOwner
-            | Reply::Taken { .. }
-            | Reply::Free => self.on_absent(node, request),
+            Reply::Held { remaining, .. } => {
+                self.on_absent(node, request);
+                self.on_anothers(node, request, remaining.map(|left| (now, left.into())));
+            }
+            Reply::Queued(_) | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => {
+                self.on_absent(node, request);
+            }
             Reply::NotAdmitted => self.on_refused(node, request),
             Reply::Refused { is_untouched, .. } if is_untouched => self.on_refused(node, request),
             _ => {}
@@ -250,6 +256,7 @@ impl Claim {
         let place = &mut self.places[node.0];
         place.may_have = true;
         place.is_known = true;
+        place.is_anothers = false;
     }
 
     /// The node said to this request that the owner has nothing there. It may have been asked to
@@ -260,6 +267,15 @@ impl Claim {
         // A later request may have made the key again since this reply was sent.
         if place.asked <= request {
             place.may_have = false;
+        }
+    }
+
+    /// For how long another owner's key is there, if it expires.
+    fn on_anothers(&mut self, node: NodeId, request: RequestId, lives: Option<(Instant, Span)>) {
+        let place = &mut self.places[node.0];
+        if place.asked <= request {
+            place.is_anothers = true;
+            (place.written, place.is_written) = (lives, false);
         }
     }
 
@@ -283,6 +299,20 @@ impl Claim {
 
     pub(super) fn is_known(&self, node: NodeId) -> bool {
         self.places[node.0].is_known
+    }
+
+    /// What a node has said last that votes.
+    pub(super) fn verdict(&self, node: NodeId, now: Instant) -> Verdict {
+        let place = &self.places[node.0];
+        let left =
+            |(at, lives): (Instant, Span)| Duration::from(lives).saturating_sub(now.since(at));
+        match (place.is_known, place.is_anothers) {
+            (true, _) => Verdict::Ours,
+            (false, true) => Verdict::HeldByAnother {
+                remaining: place.written.map(left),
+            },
+            (false, false) => Verdict::NoLongerOurs,
+        }
     }
 
     /// No majority is known to have the key any more.

@@ -316,9 +316,9 @@ impl Held {
         }
         // No majority is known to have the key any more.
         self.claim.is_lost().then(|| {
-            let verdict = |node| match self.claim.is_known(node) {
-                true => Verdict::Ours,
-                false => Verdict::NoLongerOurs,
+            let verdict = |node| match cx.nodes.verdict(node, now) {
+                Some(verdict) if !self.claim.is_known(node) => verdict,
+                _ => self.claim.verdict(node, now),
             };
             let verdicts = cx.nodes.ids().map(verdict).collect();
             Loss::Lost { verdicts }

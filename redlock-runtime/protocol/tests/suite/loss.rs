@@ -37,6 +37,33 @@ fn a_deletion_that_leaves_a_minority_is_a_loss_also_of_a_lock_on_a_bare_majority
     }
 }
 
+/// A node that cannot be reached, one with the key of a process that has died, and one that loses the key.
+#[test]
+fn a_loss_says_what_is_wrong_with_each_node() {
+    let mut world = World::new(5);
+    world.client(0).cut_off(0);
+    world.occupy(1, "k", OTHER, LEASE);
+    world.lock(1, "k", params());
+    world.run_for(Duration::from_millis(300));
+    world.delete(2, "k");
+    let Answer::Over(Loss::Lost { verdicts }) = world.answer(1) else {
+        panic!("not lost");
+    };
+    assert!(
+        matches!(
+            verdicts[..],
+            [
+                Verdict::Unreachable { .. },
+                Verdict::HeldByAnother { remaining: Some(left) },
+                Verdict::NoLongerOurs,
+                Verdict::Ours,
+                Verdict::Ours,
+            ] if left < LEASE && left > LEASE / 2
+        ),
+        "{verdicts:?}"
+    );
+}
+
 #[test]
 fn a_key_that_was_put_back_counts_once_it_has_been_read() {
     let mut world = World::new(3);
