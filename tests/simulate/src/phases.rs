@@ -131,21 +131,21 @@ impl World {
             self.tally.storms += 1;
             self.storm_winners = 0;
             let within = self.random.pick(&[0, MILLI / 20, MILLI]);
-            self.silence_one();
+            let all_reply = !self.silence_one();
             self.send_errands(1, within);
             self.run_to_rest();
-            self.check_storm(self.clients.len() * self.plan.fleet.tasks);
+            self.check_storm(self.clients.len() * self.plan.fleet.tasks, all_reply);
         }
     }
 
     /// A storm may come while a node does not reply: if no client is cut off from another one, and there is
-    /// time to wait for it several times.
-    fn silence_one(&mut self) {
+    /// time to wait for it several times. True if it does.
+    fn silence_one(&mut self) -> bool {
         let nodes = self.nodes.len();
         let is_short = self.plan.lease < 320 * MILLI;
         let is_hurt = self.plan.half_open_at_last || self.gone.is_some() || !self.are_links_well();
         if nodes < 3 || is_short || is_hurt || self.random.chance(500) {
-            return;
+            return false;
         }
         let node = self.random.index(nodes);
         let until = self.now + self.plan.lease;
@@ -153,6 +153,7 @@ impl World {
         self.nodes[node].silent_until = until;
         self.nodes[node].troubled = until;
         self.agenda.at(until, Happening::Speak { node });
+        true
     }
 
     /// Every caller is to ask for so many keys.

@@ -215,12 +215,14 @@ impl World {
     }
 
     /// Several have asked at once for a lock that was free, and would not wait.
-    pub(crate) fn check_storm(&mut self, asked: usize) {
+    pub(crate) fn check_storm(&mut self, asked: usize, all_reply: bool) {
         let winners = self.storm_winners;
         let is_right = match self.plan.fleet.permits {
             None => winners == 1 || winners > 1 && self.plan.habits.shared > 0,
             // Who asks for one after the other may find one that a winner has let go.
-            Some(permits) => winners >= asked.min(permits.count as usize),
+            Some(permits) if all_reply => winners >= asked.min(permits.count as usize),
+            // Where each slot needs all nodes that reply, those who meet at one may all be refused.
+            Some(_) => winners >= 1,
         };
         if !is_right && asked > 0 {
             let what = format!("of {asked} callers that asked at once {winners} got the lock");
