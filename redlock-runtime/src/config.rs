@@ -103,15 +103,14 @@ impl Settings {
     /// What the protocol needs to know of them.
     pub(crate) fn for_protocol(&self) -> redlock_protocol::Settings {
         let max_ttl = self.key_ttl(self.max_lease);
+        let default_ttl = self.key_ttl(self.expire.max(DEFAULT_LEASE));
         redlock_protocol::Settings {
             silence_limit: self.connect_timeout,
             ping_interval: Some(self.ping_interval),
             may_evict: self.may_evict,
-            max_ttl,
-            default_ttl: max_ttl.min(self.key_ttl(self.expire.max(DEFAULT_LEASE))),
             assume_fresh: self.assume_fresh,
-            busy_from: redlock_protocol::BUSY_FROM,
             mixed_fleet: self.mixed_fleet,
+            ..redlock_protocol::Settings::of(max_ttl, max_ttl.min(default_ttl))
         }
     }
 

@@ -10,8 +10,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use divan::{Bencher, counter::ItemsCount};
 
 use redlock_protocol::{
-    Action, AdmissionId, Ahead, Answer, BUSY_FROM, Env, Event, Facts, Instant, LockParams, Marker,
-    Order, Protocol, Record, Reply, Request, SectionId, Settings, key_ttl,
+    Action, AdmissionId, Ahead, Answer, Env, Event, Facts, Instant, LockParams, Marker, Order,
+    Protocol, Record, Reply, Request, SectionId, Settings, key_ttl,
 };
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -97,14 +97,8 @@ impl World {
             }),
         };
         let settings = Settings {
-            silence_limit: Duration::from_secs(1),
             ping_interval: Some(Duration::from_secs(15)),
-            may_evict: false,
-            max_ttl: key_ttl(LEASE * 12, LEASE),
-            default_ttl: key_ttl(LEASE, LEASE / 10),
-            assume_fresh: false,
-            busy_from: BUSY_FROM,
-            mixed_fleet: false,
+            ..Settings::of(key_ttl(LEASE * 12, LEASE), key_ttl(LEASE, LEASE / 10))
         };
         let now = Instant::from_nanos(1_000_000_000);
         let mut world = Self {

@@ -52,7 +52,6 @@ pub use self::{
         LossRecord, Marker, Member, Mode, NodeId, Owner, Process, Record, Rejection, Reply,
         Request, RequestId, SectionId, Ticket,
     },
-    node::BUSY_FROM,
     protocol::Protocol,
     rules::{
         quarantine::Readings,
@@ -63,7 +62,7 @@ pub use self::{
             default_node_timeout, default_renewal, key_ttl, outlasts_drift,
         },
     },
-    settings::{Env, Settings},
+    settings::{BUSY_FROM, Env, Settings},
     time::{Instant, millis},
     why::{Why, WhyKind},
 };

@@ -125,12 +125,10 @@ impl World {
         let settings = Settings {
             silence_limit: nanos(traits.silence_limit),
             ping_interval: Some(nanos(traits.ping_interval())),
-            may_evict: false,
-            max_ttl: traits.max_ttl,
-            default_ttl: traits.default_ttl,
             assume_fresh: traits.assume_fresh,
             busy_from: traits.busy_from,
             mixed_fleet: traits.mixed_fleet,
+            ..Settings::of(traits.max_ttl, traits.default_ttl)
         };
         let protocol = Protocol::new(self.plan.servers.count, settings, self.env(), now);
         let tasks = (0..self.plan.fleet.tasks).map(|task| Task::new(task, &self.plan));

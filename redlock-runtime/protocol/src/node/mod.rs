@@ -15,7 +15,6 @@ use std::{
     time::Duration,
 };
 
-pub use self::set::BUSY_FROM;
 use self::{
     admission::{Circumstances, Found, Lost, Standing, Step, Survey},
     link::Link,

@@ -24,12 +24,6 @@ use crate::{
     why::Why,
 };
 
-/// A node that owes this process this number of replies is busy. One worker alone makes no node busy: if its locks
-/// asked a majority first, the servers would need 10 to 23 % less processor time for each, but its median wait
-/// would be 1.3 to 1.5 times as long. With 64 workers, asking a majority first makes for 1.6 to 2 times as
-/// many cycles a second.
-pub const BUSY_FROM: usize = 2;
-
 /// If several ask at once, those that give up sooner make others see a holder that is none.
 const SHORTEST_HEDGE_DELAY: Duration = Duration::from_millis(10);
 

@@ -37,14 +37,9 @@ impl World {
         };
         let params = LockParams::of(LEASE);
         let settings = Settings {
-            silence_limit: Duration::from_secs(1),
-            ping_interval: None,
-            may_evict: false,
-            max_ttl: params.key_ttl(),
-            default_ttl: params.key_ttl(),
             assume_fresh: true,
             busy_from: usize::MAX,
-            mixed_fleet: false,
+            ..Settings::of(params.key_ttl(), params.key_ttl())
         };
         let mut world = Self {
             protocol: Protocol::new(3, settings, env, now),

@@ -34,13 +34,8 @@ fn combiner(node: &str, random: impl FnMut() -> u128 + Send + 'static) -> Arc<Co
 fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> Arc<Combiner> {
     let settings = Settings {
         silence_limit: LEASE,
-        ping_interval: None,
-        may_evict: false,
-        max_ttl: 2 * LEASE,
-        default_ttl: LEASE,
         assume_fresh: true,
-        busy_from: redlock_protocol::BUSY_FROM,
-        mixed_fleet: false,
+        ..Settings::of(2 * LEASE, LEASE)
     };
     let env = Env {
         random: Box::new(random),

@@ -32,17 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
 /// What every client has that is not given anything else: leases of up to a minute, and of five
 /// seconds by default.
 pub(crate) fn settings() -> Settings {
-    Settings {
-        silence_limit: Duration::from_secs(1),
-        // Tests of what is idle set it.
-        ping_interval: None,
-        may_evict: false,
-        max_ttl: params_of(Duration::from_secs(60)).key_ttl(),
-        default_ttl: params().key_ttl(),
-        assume_fresh: false,
-        busy_from: BUSY_FROM,
-        mixed_fleet: false,
-    }
+    let max_ttl = params_of(Duration::from_secs(60)).key_ttl();
+    Settings::of(max_ttl, params().key_ttl())
 }
 
 /// Beside other libraries.
