@@ -1,6 +1,6 @@
 //! From a description of a node set to one that works.
 
-mod check;
+mod check_servers;
 
 use std::{
     env::{self, VarError},

@@ -3,10 +3,10 @@
 mod discovery_url;
 mod duration;
 mod error;
+mod lock_options;
 mod nodes;
-mod options;
+mod option_rules;
 mod problem;
-mod rules;
 mod section_info;
 mod server_url;
 #[cfg(feature = "tls")]
@@ -19,22 +19,22 @@ use std::{sync::Arc, time::Duration};
 use redlock_protocol::{LockParams, Member, Mode};
 
 #[cfg(feature = "test-util")]
+pub(crate) use self::lock_options::PERMITS;
+#[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};
-#[cfg(feature = "test-util")]
-pub(crate) use self::options::PERMITS;
-pub(crate) use self::rules::permits_problem;
+pub(crate) use self::option_rules::permits_problem;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 pub use self::{
     discovery_url::split as split_urls,
     duration::parse_duration,
     error::ConfigError,
-    options::{Options, Renew},
+    lock_options::{Options, Renew},
     problem::{ConfigProblem, NODES_VARIABLE, ProblemKind},
     section_info::{Registered, SectionInfo},
 };
-use self::{options::LONGEST_MAX_LEASE, rules::lease_problem};
+use self::{lock_options::LONGEST_MAX_LEASE, option_rules::lease_problem};
 use crate::{key::shown, script::RESERVED};
 
 /// Each key of a lock is a request to every node.

@@ -101,33 +101,39 @@ const LAYERS: Layers = &[
 /// Values and rules need each other, one file the other but none itself.
 const LAYERS_OF_PROTOCOL: Layers = &[
     ("time", &[]),
-    ("why", &[]),
+    ("unreachable", &[]),
     ("rules", &["action", "message", "time"]),
     ("message", &["rules"]),
-    ("action", &["message", "rules", "time", "why"]),
-    ("event", &["message", "rules", "why"]),
+    ("action", &["message", "rules", "time", "unreachable"]),
+    ("event", &["message", "rules", "unreachable"]),
     ("settings", &[]),
-    ("ask", &["message"]),
-    ("timer", &["ask", "message", "time"]),
+    ("purpose", &["message"]),
+    ("timer", &["purpose", "message", "time"]),
     ("model", &["message", "rules", "time"]),
     (
         "node",
         &[
-            "action", "ask", "message", "rules", "settings", "time", "why",
+            "action",
+            "purpose",
+            "message",
+            "rules",
+            "settings",
+            "time",
+            "unreachable",
         ],
     ),
     (
         "key",
         &[
-            "action", "ask", "message", "node", "rules", "settings", "time",
+            "action", "purpose", "message", "node", "rules", "settings", "time",
         ],
     ),
     ("compound", &["action", "message", "rules", "time"]),
     (
         "protocol",
         &[
-            "action", "ask", "compound", "event", "key", "message", "node", "rules", "settings",
-            "time", "timer",
+            "action", "purpose", "compound", "event", "key", "message", "node", "rules",
+            "settings", "time", "timer",
         ],
     ),
 ];

@@ -6,7 +6,7 @@ use crate::{
     message::{ConnectionId, NodeId, Rejection, Request, RequestId, SectionId},
     rules::token::Token,
     time::Instant,
-    why::Why,
+    unreachable::Why,
 };
 
 /// One thing for the driver to carry out.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     message::{ConnectionId, Facts, Member, NodeId, Reply, RequestId, SectionId},
     rules::validity::{LeaseParams, LockParams},
-    why::Why,
+    unreachable::Why,
 };
 
 /// One thing that has happened.

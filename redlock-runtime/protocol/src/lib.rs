@@ -26,7 +26,6 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod action;
-mod ask;
 mod compound;
 mod event;
 mod key;
@@ -34,12 +33,13 @@ mod message;
 pub mod model;
 mod node;
 mod protocol;
+mod purpose;
 #[doc(hidden)]
 pub mod rules;
 mod settings;
 mod time;
 mod timer;
-mod why;
+mod unreachable;
 
 pub use self::{
     action::{
@@ -64,5 +64,5 @@ pub use self::{
     },
     settings::{BUSY_FROM, Env, Settings},
     time::{Instant, millis},
-    why::{Why, WhyKind},
+    unreachable::{Why, WhyKind},
 };

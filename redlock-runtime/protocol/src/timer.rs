@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{ask::KeyId, message::SectionId, time::Instant};
+use crate::{message::SectionId, purpose::KeyId, time::Instant};
 
 /// Who wants to be looked at. What is then due is read from its state: the clock decides, the
 /// timer only wakes, and an early or repeated wake-up does nothing.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::options::Options;
+use super::lock_options::Options;
 
 /// An annotated function, as its attribute describes it; see
 /// [`Redlock::sections`](crate::Redlock::sections).

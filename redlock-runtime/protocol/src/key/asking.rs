@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     action::Verdict,
-    ask::Ask,
     message::{NodeId, Reply},
+    purpose::Ask,
     time::Instant,
 };
 

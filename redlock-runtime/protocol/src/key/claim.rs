@@ -9,9 +9,9 @@ use std::{sync::Arc, time::Duration};
 use super::{cx::Cx, round::Round};
 use crate::{
     action::Verdict,
-    ask::{Ask, RoundId},
     message::{BlockRequest, Mode, NodeId, Owner, Reply, Request, RequestId},
     node::Lead,
+    purpose::{Ask, RoundId},
     rules::{proposal, quorum, validity::LockParams},
     time::{Instant, Span},
 };

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::{Answer, Verdict},
-    ask::{Ask, KeyId, RoundId},
     message::{AdmissionId, NodeId, Request, RequestId, SectionId},
     node::{Nodes, Out},
+    purpose::{Ask, KeyId, RoundId},
     time::Instant,
 };
 

@@ -18,11 +18,11 @@ mod contention;
 mod cx;
 mod failure;
 mod few;
+mod member;
 mod permits;
 mod presence;
 mod question;
 mod queue;
-mod raise;
 mod refresh;
 mod release;
 mod report;
@@ -50,9 +50,9 @@ use self::{
 pub(crate) use self::{cx::Cx, permits::Move, queue::Waiting, waiting::Waiter};
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
-    ask::Ask,
     message::{Mode, NodeId, Owner, Reply, RequestId, SectionId},
     node::Nodes,
+    purpose::Ask,
     rules::{
         token::Token,
         validity::{LeaseParams, LockParams},

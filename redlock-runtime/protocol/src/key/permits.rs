@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     action::{Cause, Refusal, Verdict},
-    ask::{Ask, RoundId},
     message::{NodeId, Owner, Reply, Request, SectionId, Ticket},
+    purpose::{Ask, RoundId},
     rules::{backoff::jitter, quorum},
     time::Instant,
 };

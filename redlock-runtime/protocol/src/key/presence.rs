@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::{claim::Claim, cx::Cx, turn::Held};
 use crate::{
-    ask::{Ask, RoundId},
     message::{NodeId, Reply, Request},
     node::Nodes,
+    purpose::{Ask, RoundId},
 };
 
 impl Claim {

@@ -15,9 +15,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{claim::Claim, cx::Cx, report::Reports};
 use crate::{
     action::Release,
-    ask::Ask,
     message::{Mode, NodeId, Owner, Reply, Request},
     node::Nodes,
+    purpose::Ask,
     rules::{quorum, validity::outlasting},
     time::Instant,
 };

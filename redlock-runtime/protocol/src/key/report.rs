@@ -2,7 +2,7 @@
 
 use super::{cx::Cx, few::Few};
 use crate::action::{Answer, Release};
-use crate::{ask::RoundId, message::SectionId, time::Instant};
+use crate::{message::SectionId, purpose::RoundId, time::Instant};
 
 #[derive(Debug, Default)]
 pub(super) struct Reports(Few<Report>);

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     action::{Cause, Verdict},
-    ask::RoundId,
     message::{Ahead, Mode, NodeId, Owner, Reply},
     node::Nodes,
+    purpose::RoundId,
     rules::{
         ballot::Ballot,
         numbers::Numbers,

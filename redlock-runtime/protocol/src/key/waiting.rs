@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     action::{Refusal, Verdict},
-    ask::Ask,
     message::{Ahead, Mode, NodeId, Owner, Reply, Request, SectionId},
+    purpose::Ask,
     rules::{
         backoff::{self, jitter},
         quorum,

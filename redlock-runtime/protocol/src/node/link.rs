@@ -10,11 +10,11 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use super::Purpose;
 use crate::{
     action::Verdict,
-    ask::Ask,
     message::{ConnectionId, Facts, RequestId},
+    purpose::Ask,
     rules::backoff::jitter,
     time::Instant,
-    why::{Why, WhyKind},
+    unreachable::{Why, WhyKind},
 };
 
 /// The first pause before a new connection; doubled with every failure.

@@ -22,8 +22,8 @@ use self::{
 pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
     action::{Action, Answer, NodeState, Verdict},
-    ask::{Ask, KeyId, RoundId},
     message::{AdmissionId, FORMAT, NodeId, Record, Rejection, Reply, RequestId, SectionId},
+    purpose::{Ask, KeyId, RoundId},
     rules::token::Token,
     settings::{Env, Settings},
     time::Instant,

@@ -11,17 +11,17 @@ use super::{
 };
 use crate::{
     action::{Action, NodeState, Order, Verdict},
-    ask::{Ask, KeyId},
     message::{
         AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Rejection, Reply, Request,
         RequestId,
     },
+    purpose::{Ask, KeyId},
     rules::{
         quorum,
         token::{is_line, stripe},
     },
     time::Instant,
-    why::Why,
+    unreachable::Why,
 };
 
 /// If several ask at once, those that give up sooner make others see a holder that is none.

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::Protocol;
 use crate::{
-    ask::KeyId,
     key::{Cx, Key},
     message::SectionId,
+    purpose::KeyId,
     time::Instant,
     timer::Timer,
 };

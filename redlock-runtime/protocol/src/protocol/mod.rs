@@ -18,12 +18,12 @@ use std::{
 use self::keys::Keys;
 use crate::{
     action::{Action, Answer, Cause, Refusal, Release},
-    ask::RoundId,
     compound::Compound,
     event::Event,
     key::Move,
     message::{Mode, NodeId, Process, SectionId},
     node::{Nodes, Notice, Out},
+    purpose::RoundId,
     rules::{
         token::{Token, line_of},
         validity::{LeaseParams, LockParams},

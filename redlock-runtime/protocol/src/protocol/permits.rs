@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::Protocol;
 use crate::{
     action::{Answer, Cause, Refusal},
-    ask::KeyId,
     key::{Key, Move, Waiter, Waiting},
     message::SectionId,
+    purpose::KeyId,
     rules::{
         token::{line_key, line_of},
         validity::LockParams,

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use super::{
     error::ConfigError,
-    options::{LONGEST_MAX_LEASE, LONGEST_VALUE, Options, PERMITS, Renew, SHORTEST_RENEWAL},
+    lock_options::{LONGEST_MAX_LEASE, LONGEST_VALUE, Options, PERMITS, Renew, SHORTEST_RENEWAL},
     problem::{ConfigProblem, ProblemKind},
 };
 
