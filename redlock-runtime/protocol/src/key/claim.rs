@@ -12,7 +12,7 @@ use crate::{
     message::{BlockRequest, Mode, NodeId, Owner, Reply, Request, RequestId},
     node::Lead,
     purpose::{Ask, RoundId},
-    rules::{proposal, quorum, validity::LockParams},
+    rules::{backoff::LONGEST_POLL, proposal, quorum, validity::LockParams},
     time::{Instant, Span},
 };
 
@@ -73,6 +73,15 @@ struct Place {
     is_written: bool,
     lead: Lead,
     reads: Reads,
+}
+
+impl Place {
+    /// When another owner's key has expired there, as the node has said.
+    fn kept_out_until(&self) -> Option<Instant> {
+        let (at, lives) = self.written.filter(|_| self.is_anothers)?;
+        // The node may say for long that it is about to expire.
+        Some(at.after(Duration::from(lives).max(LONGEST_POLL)))
+    }
 }
 
 /// At most one read is under way, and at most one more follows it.
@@ -299,6 +308,19 @@ impl Claim {
 
     pub(super) fn is_known(&self, node: NodeId) -> bool {
         self.places[node.0].is_known
+    }
+
+    /// When the first key of another owner has expired.
+    pub(super) fn kept_out_until(&self) -> Option<Instant> {
+        self.places.iter().filter_map(Place::kept_out_until).min()
+    }
+
+    /// That key has expired on this node. True once.
+    pub(super) fn lets_in_again(&mut self, node: NodeId, now: Instant) -> bool {
+        let place = &mut self.places[node.0];
+        let is_over = place.kept_out_until().is_some_and(|until| until <= now);
+        place.is_anothers &= !is_over;
+        is_over
     }
 
     /// What a node has said last that votes.

@@ -227,6 +227,7 @@ impl Held {
             self.refresh_at(next),
             self.asks_to_join_at(next),
             self.watch_at,
+            self.put_back_at(),
         ];
         dues.into_iter().flatten().min()
     }

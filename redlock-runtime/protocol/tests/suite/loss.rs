@@ -64,6 +64,24 @@ fn a_loss_says_what_is_wrong_with_each_node() {
     );
 }
 
+/// The keys of a process that has died, on two of five.
+#[test]
+fn a_node_gets_the_key_when_the_one_expires_that_kept_it_out() {
+    let mut world = World::new(5);
+    for node in 0..2 {
+        world.occupy(node, "k", OTHER, LEASE / 5);
+    }
+    world.lock(1, "k", params());
+    world.run_for(LEASE / 5 + 100 * HOP);
+    assert_eq!(world.carriers("k").len(), 5);
+    let asked = world.sends(|request| matches!(request, Request::PutBack { .. }));
+    assert!(asked.len() <= 6, "{asked:?}");
+    world.delete(2, "k");
+    world.delete(3, "k");
+    world.run_for(LEASE / 5);
+    assert_eq!(world.answers(), [], "three of five have it");
+}
+
 #[test]
 fn a_key_that_was_put_back_counts_once_it_has_been_read() {
     let mut world = World::new(3);
@@ -157,9 +175,10 @@ fn a_key_that_could_not_be_read_is_read_again_once_it_is_known_what_the_node_rem
 #[test]
 fn a_node_that_has_nothing_of_a_lock_gets_it_after_a_renewal_in_vain() {
     let mut world = World::new(3);
-    world.occupy(2, "k", OTHER, Duration::from_secs(1));
+    world.occupy(2, "k", OTHER, 2 * LEASE);
     world.lock(1, "k", renewing());
     world.run_for(Duration::from_secs(1));
+    world.delete(2, "k");
     assert_eq!(world.carriers("k"), [0, 1]);
     world.behave([1], Behavior::Unresponsive);
     for _ in 0..3 {
