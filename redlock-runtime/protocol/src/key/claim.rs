@@ -76,11 +76,12 @@ struct Place {
 }
 
 impl Place {
-    /// When another owner's key has expired there, as the node has said.
-    fn kept_out_until(&self) -> Option<Instant> {
+    /// When to try again where another owner's key was: soon, because an attempt that fails releases it at once, then after
+    /// as long as before, and when it has expired.
+    fn try_again_at(&self, began: Instant) -> Option<Instant> {
         let (at, lives) = self.written.filter(|_| self.is_anothers)?;
-        // The node may say for long that it is about to expire.
-        Some(at.after(Duration::from(lives).max(LONGEST_POLL)))
+        let pause = at.since(began).min(lives.into());
+        Some(at.after(pause.max(LONGEST_POLL)))
     }
 }
 
@@ -310,17 +311,18 @@ impl Claim {
         self.places[node.0].is_known
     }
 
-    /// When the first key of another owner has expired.
-    pub(super) fn kept_out_until(&self) -> Option<Instant> {
-        self.places.iter().filter_map(Place::kept_out_until).min()
+    /// When to try the first node again that had another owner's key since this turn began.
+    pub(super) fn try_again_at(&self, began: Instant) -> Option<Instant> {
+        let places = self.places.iter();
+        places.filter_map(|place| place.try_again_at(began)).min()
     }
 
-    /// That key has expired on this node. True once.
-    pub(super) fn lets_in_again(&mut self, node: NodeId, now: Instant) -> bool {
+    /// It is time to. True once.
+    pub(super) fn tries_again(&mut self, node: NodeId, began: Instant, now: Instant) -> bool {
         let place = &mut self.places[node.0];
-        let is_over = place.kept_out_until().is_some_and(|until| until <= now);
-        place.is_anothers &= !is_over;
-        is_over
+        let is_due = place.try_again_at(began).is_some_and(|at| at <= now);
+        place.is_anothers &= !is_due;
+        is_due
     }
 
     /// What a node has said last that votes.

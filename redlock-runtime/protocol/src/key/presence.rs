@@ -74,18 +74,20 @@ impl Held {
         }
     }
 
-    /// When a key has expired that kept this one from a node: of a process that has died, or has not reached the node.
-    /// Else the lock would stand on fewer nodes until its next renewal.
+    /// When to try a node again that had another owner's key: of an attempt that fails, or of a process that has died. Else
+    /// the lock would stand on fewer nodes until its next renewal.
     pub(super) fn put_back_at(&self) -> Option<Instant> {
         let is_open = self.is_watched() && !self.sections.is_empty();
-        is_open.then(|| self.claim.kept_out_until()).flatten()
+        is_open
+            .then(|| self.claim.try_again_at(self.began))
+            .flatten()
     }
 
     pub(super) fn watch_if_due(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         if self.put_back_at().is_some_and(|at| at <= now) {
             for node in cx.nodes.ids() {
-                if self.claim.lets_in_again(node, now) {
+                if self.claim.tries_again(node, self.began, now) {
                     self.put_back(node, cx);
                 }
             }

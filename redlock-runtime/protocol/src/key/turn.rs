@@ -80,7 +80,7 @@ pub(super) struct Held {
     pub(super) over: Few<Over>,
     /// No reader joins before, if the nodes would have to be asked.
     pub(super) join_at: Instant,
-    began: Instant,
+    pub(super) began: Instant,
     /// How long the last won round took.
     pub(super) took: Span,
     /// Before the first request of the last won round.

@@ -64,6 +64,22 @@ fn a_loss_says_what_is_wrong_with_each_node() {
     );
 }
 
+/// An attempt in vain of another process was there first, and lets go.
+#[test]
+fn a_node_gets_the_key_when_a_rival_has_released_it() {
+    let mut world = World::new(5);
+    for node in 0..2 {
+        world.occupy(node, "k", OTHER, LEASE);
+    }
+    world.lock(1, "k", params());
+    world.run_for(40 * HOP);
+    for node in 0..2 {
+        world.delete(node, "k");
+    }
+    world.run_for(100 * HOP);
+    assert_eq!(world.carriers("k").len(), 5);
+}
+
 /// The keys of a process that has died, on two of five.
 #[test]
 fn a_node_gets_the_key_when_the_one_expires_that_kept_it_out() {
@@ -75,7 +91,7 @@ fn a_node_gets_the_key_when_the_one_expires_that_kept_it_out() {
     world.run_for(LEASE / 5 + 100 * HOP);
     assert_eq!(world.carriers("k").len(), 5);
     let asked = world.sends(|request| matches!(request, Request::PutBack { .. }));
-    assert!(asked.len() <= 6, "{asked:?}");
+    assert!(asked.len() <= 16, "{asked:?}");
     world.delete(2, "k");
     world.delete(3, "k");
     world.run_for(LEASE / 5);
