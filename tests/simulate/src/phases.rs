@@ -103,8 +103,8 @@ impl World {
             |node: usize| self.can_vote(node) || self.gone == Some(node) && self.nodes[node].down;
         let is_well = (0..self.nodes.len()).all(is_well);
         // Who hears of nothing passes a dead process's place only after 50 ms, and a round takes two fifths of a lease.
-        let tells = self.nodes.iter().all(|node| node.tells_changes);
-        let is_short = self.plan.lease < if tells { 80 } else { 150 } * MILLI;
+        let shortest = if self.all_tell() { 80 } else { 150 };
+        let is_short = self.plan.lease < shortest * MILLI;
         let may_fail = is_short || self.is_waiting_hard() || !is_well || self.plan.may_disagree();
         if may_fail || !self.all_know_votes() {
             return;

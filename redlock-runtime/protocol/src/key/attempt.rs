@@ -250,7 +250,7 @@ impl Key {
             (false, true) => hedge_delay,
             (false, false) => majority_delay,
         };
-        let leader = cx.nodes.leader(cx.name, (silent_for, silent_for), now);
+        let leader = cx.nodes.leader(cx.name, |_| silent_for, now);
         waiter.follow(leader, cx);
         let ticket = match waiter.params.permits {
             0 => self.ticket(waiter, is_leader_first, cx),

@@ -76,8 +76,8 @@ struct Place {
 }
 
 impl Place {
-    /// When to try again where another owner's key was: soon, because an attempt that fails releases it at once, then after
-    /// as long as before, and when it has expired.
+    /// When to try again where another owner's key was: soon, because an attempt that fails releases it at once,
+    /// then after as long as before, and when it has expired.
     fn try_again_at(&self, began: Instant) -> Option<Instant> {
         let (at, lives) = self.written.filter(|_| self.is_anothers)?;
         let pause = at.since(began).min(lives.into());

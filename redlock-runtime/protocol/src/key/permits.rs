@@ -249,9 +249,10 @@ impl Key {
     /// Asks the leader which slot is free for this process.
     fn stand(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let patience = waiter.patience(cx);
+        let patience = |node| waiter.patience(node, cx);
+        let leader = cx.nodes.leader(cx.name, patience, now);
         // The queue is at the leader of the line, and all slots share it.
-        waiter.follow(cx.nodes.leader(cx.name, patience, now), cx);
+        waiter.follow(leader, cx);
         let waits = waiter.goes_on_waiting(now);
         let ticket = self.ticket(&mut waiter, waits, cx);
         // No node can say which slot is free, but a majority still decides each of them.
@@ -303,17 +304,14 @@ impl Key {
             start: start.unwrap_or(0),
             ticket,
         };
-        let is_told = asked
-            .last()
-            .is_some_and(|&node| cx.tell(node, Ask::Stand(round), body));
-        if !is_told {
+        let told = asked.last().copied();
+        let told = told.filter(|&node| cx.tell(node, Ask::Stand(round), body));
+        let Some(node) = told else {
             return self.ask_for_any(waiter, cx);
-        }
+        };
         let now = cx.now();
         // As for an attempt that asks one node first.
-        let patience = waiter.patience(cx);
-        let patience = asked.last().map(|&node| cx.nodes.patience(node, patience));
-        let patience = patience.unwrap_or_default();
+        let patience = waiter.patience(node, cx);
         let mut until = now.after(patience.min(waiter.params.round_timeout()));
         if !waiter.goes_on_waiting(now) {
             until = until.min(waiter.wait_until.max(now));

@@ -74,8 +74,8 @@ impl Held {
         }
     }
 
-    /// When to try a node again that had another owner's key: of an attempt that fails, or of a process that has died. Else
-    /// the lock would stand on fewer nodes until its next renewal.
+    /// When to try a node again that had another owner's key: of an attempt that fails, or of a process that has
+    /// died. Else the lock would stand on fewer nodes until its next renewal.
     pub(super) fn put_back_at(&self) -> Option<Instant> {
         let is_open = self.is_watched() && !self.sections.is_empty();
         is_open

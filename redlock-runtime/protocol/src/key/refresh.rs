@@ -84,7 +84,7 @@ impl Held {
             // Readers do not join while somebody waits to have the lock alone.
             leader: self
                 .is_shared()
-                .then(|| cx.nodes.leader(cx.name, (hedge_delay, hedge_delay), now))
+                .then(|| cx.nodes.leader(cx.name, |_| hedge_delay, now))
                 .flatten(),
             ticket: None,
             note,

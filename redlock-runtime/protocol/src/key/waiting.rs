@@ -369,14 +369,15 @@ impl Waiter {
         now < self.wait_until && !self.params.wait.is_zero()
     }
 
-    /// Bounds of how long the leader of a line may take. All who wait must ask one leader, also from far away; who does
-    /// not wait has no time for it.
-    pub(super) fn patience(&self, cx: &Cx<'_>) -> (Duration, Duration) {
-        let least = cx.nodes.hedge_delay();
-        match self.goes_on_waiting(cx.now()) {
-            true => (least, self.params.round_timeout() / 2),
-            false => (least, least),
-        }
+    /// How long this node may take as the leader of a line. All who wait must ask one leader: one that is far away
+    /// always has a request that a near one would have answered. Who does not wait has no time for it.
+    pub(super) fn patience(&self, node: NodeId, cx: &Cx<'_>) -> Duration {
+        let most = match self.goes_on_waiting(cx.now()) {
+            true => self.params.round_timeout() / 2,
+            false => Duration::ZERO,
+        };
+        let usual = 2 * cx.nodes.usual_round_trip(node);
+        cx.nodes.hedge_delay().max(usual.min(most))
     }
 }
 

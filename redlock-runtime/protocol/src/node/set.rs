@@ -158,12 +158,12 @@ impl Nodes {
     pub(crate) fn leader(
         &self,
         key: &str,
-        patience: (Duration, Duration),
+        patience: impl Fn(NodeId) -> Duration,
         now: Instant,
     ) -> Option<NodeId> {
         // One that refuses the release of a slot goes on naming its holder, and it is asked alone.
         let is_misled = |node: &NodeId| is_line(key) && self.nodes[node.0].refused_at.is_some();
-        let is_silent = |node: &NodeId| self.is_silent(*node, self.patience(*node, patience), now);
+        let is_silent = |node: &NodeId| self.is_silent(*node, patience(*node), now);
         let of_no_use = |node: &NodeId| is_silent(node) || is_misled(node);
         self.able(key, now).min_by_key(of_no_use)
     }
@@ -172,12 +172,6 @@ impl Nodes {
     pub(crate) fn able(&self, key: &str, now: Instant) -> impl Iterator<Item = NodeId> {
         let able = move |node: &NodeId| self.verdict(*node, now).is_none();
         self.in_order(key).filter(able)
-    }
-
-    /// How long a node may take that is asked before the others: twice as long as usually, within these bounds. One
-    /// that is far away always has a request that a near one would have answered.
-    pub(crate) fn patience(&self, node: NodeId, (least, most): (Duration, Duration)) -> Duration {
-        least.max(most.min(2 * self.usual_round_trip(node)))
     }
 
     /// It has not replied for so long, or is not known to vote.

@@ -64,7 +64,7 @@ fn a_loss_says_what_is_wrong_with_each_node() {
     );
 }
 
-/// An attempt in vain of another process was there first, and lets go.
+/// The attempt of another process was there first, has failed, and lets go.
 #[test]
 fn a_node_gets_the_key_when_a_rival_has_released_it() {
     let mut world = World::new(5);

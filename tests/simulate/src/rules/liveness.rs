@@ -49,8 +49,7 @@ impl World {
         let leaves_keys = !is_well || !self.foreign.is_empty();
         // Counters that lie apart take three rounds.
         let is_hurried = self.plan.node_timeout < 3 * round_trip;
-        let tells = self.nodes.iter().all(|node| node.tells_changes);
-        let pause = match leaves_keys || is_hurried || !tells {
+        let pause = match leaves_keys || is_hurried || !self.all_tell() {
             false => SOON,
             true => LATE,
         };
@@ -65,6 +64,11 @@ impl World {
             _ => link.distance,
         });
         ways.max().unwrap_or(0)
+    }
+
+    /// Nodes tell of changes.
+    pub(crate) fn all_tell(&self) -> bool {
+        self.nodes.iter().all(|node| node.tells_changes)
     }
 
     /// Every client can reach every node.

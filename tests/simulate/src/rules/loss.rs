@@ -116,7 +116,7 @@ impl World {
             .keys()
             .any(|(key, _)| self.traffic[key].vanished > since);
         let is_over = one.clock.read(self.now) >= deadline.as_nanos();
-        let tells = self.nodes.iter().all(|node| node.tells_changes);
+        let tells = self.all_tell();
         if task.section != section || has_changed || is_over || !tells {
             return;
         }

@@ -68,7 +68,7 @@ impl World {
     fn keeps_order(&self, key: usize) -> bool {
         let farthest = self.farthest();
         let all_vote = (0..self.nodes.len()).all(|node| self.can_vote(node));
-        let all_tell = self.nodes.iter().all(|node| node.tells_changes);
+        let all_tell = self.all_tell();
         let is_calm = self.phase == Phase::Calm && !self.plan.half_open_at_last;
         let fleet = &self.plan.fleet;
         let is_alone = self.foreign.is_empty() && !fleet.mixed_fleet && !fleet.odd;

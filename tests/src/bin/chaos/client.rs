@@ -475,9 +475,12 @@ impl Visit {
     fn enter(&self, lease: &Lease) -> bool {
         let at = now();
         let remaining = lease.remaining().as_micros();
-        let Ok(token) = lease.fencing_token() else {
-            self.note(at, "told", "");
-            return false;
+        let token = match lease.fencing_token() {
+            Ok(token) => token,
+            Err(loss) => {
+                self.note(at, "told", &loss.to_string());
+                return false;
+            }
         };
         self.note(at, "in", &format!("{token} {remaining}"));
         true
