@@ -80,6 +80,16 @@ mod tests {
     }
 
     #[test]
+    fn all_gains_within_a_lease_count_and_not_the_last_two_alone() {
+        let mut lead = Lead::default();
+        assert_eq!(lead.add(gain(250), true, BOUNDS, (at(0), at(2_000))), None);
+        let second = (at(2_000), at(4_000));
+        assert_eq!(lead.add(gain(250), true, BOUNDS, second), None);
+        let third = (at(4_000), at(6_000));
+        assert_eq!(lead.add(gain(250), true, BOUNDS, third), Some(gain(750)));
+    }
+
+    #[test]
     fn what_is_seen_twice_is_gained_once() {
         let mut lead = Lead::default();
         assert_eq!(lead.add(gain(400), false, BOUNDS, (at(0), at(2_000))), None);
