@@ -231,6 +231,8 @@ fn start(settings: &ServerBuilder, bus: &Port) -> Server {
     settings
         .args(["--cluster-port", &bus.number().to_string()])
         .args(["--cluster-node-timeout", NODE_TIMEOUT])
+        // By default a replica gives up when no election of 20 s had a majority, as may be on a busy machine.
+        .args(["--cluster-replica-validity-factor", "0"])
         .args(["--repl-diskless-sync-delay", "0"])
         .start()
 }
