@@ -147,7 +147,7 @@ impl Lease {
     }
 
     /// Starts a new lease now and returns how long it lasts: the full length that the lock was acquired with, but not
-    /// beyond `max_hold`.
+    /// beyond `max_hold`. Calls at the same time share an extension, so what is left may be less by a round trip.
     ///
     /// # Errors
     /// [`LockError::NoQuorum`] if too few nodes confirmed in time: the old lease continues, and another try may

@@ -48,8 +48,8 @@ pub(crate) struct Compound {
     raises: u32,
     /// Of all parts so far.
     attempts: u32,
-    /// The holder has asked for a fresh lease.
-    is_extending: bool,
+    /// The holder has asked for a fresh lease of this length.
+    extending: Option<Duration>,
     /// When the lease ends, as far as the holder has been told.
     told: Instant,
     release: Release,
@@ -187,7 +187,7 @@ impl Compound {
             state: State::Acquiring,
             raises: 0,
             attempts: 0,
-            is_extending: false,
+            extending: None,
             told: now,
             release: Release::Released,
             steps: Vec::new(),
@@ -215,9 +215,12 @@ impl Compound {
 
     // ---- the caller
 
+    /// What is under way serves this caller too unless it wants more. With rounds for each caller, one key or another
+    /// would always be asked for, and nobody would hear.
     pub(crate) fn on_extend(&mut self, lease: Option<LeaseParams>) {
-        if self.state == State::Held {
-            self.is_extending = true;
+        let length = lease.map_or(self.params.lease, |lease| lease.length);
+        if self.state == State::Held && self.extending < Some(length) {
+            self.extending = Some(length);
             // Every key: the lease ends with the first of them.
             self.extend(lease, Token::default(), |_| true);
         }
@@ -300,8 +303,8 @@ impl Compound {
             (State::Held, Answer::NotExtended { verdicts }) if self.told <= now => {
                 self.on_over(Loss::Expired { verdicts });
             }
-            (State::Held, Answer::NotExtended { verdicts }) if self.is_extending => {
-                self.is_extending = false;
+            (State::Held, Answer::NotExtended { verdicts }) if self.extending.is_some() => {
+                self.extending = None;
                 self.answer(Answer::NotExtended { verdicts });
             }
             (State::Held, Answer::Over(loss)) => self.on_over(loss),
@@ -315,7 +318,7 @@ impl Compound {
 
     /// Renewals keep all keys, but a caller that asks for more hears only of the last of them.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
-        let is_asking = self.state == State::Held && self.is_extending;
+        let is_asking = self.state == State::Held && self.extending.is_some();
         is_asking.then_some(self.told)
     }
 
@@ -332,9 +335,9 @@ impl Compound {
             // Its parts may have been extended one after the other, and the last of them too late.
             State::Held if self.told <= now => self.on_time(now),
             // What was kept by renewals until now may hear of the last of them later.
-            State::Held if self.params.renew.is_none() && !self.is_extending => {}
-            State::Held if !(self.is_extending && self.is_asking()) => {
-                self.is_extending = false;
+            State::Held if self.params.renew.is_none() && self.extending.is_none() => {}
+            State::Held if self.extending.is_none() || !self.is_asking() => {
+                self.extending = None;
                 self.told = self.deadline();
                 let deadline = self.told;
                 self.answer(Answer::Extended { deadline });
@@ -415,7 +418,7 @@ impl Compound {
     }
 
     fn on_over(&mut self, loss: Loss) {
-        (self.state, self.is_extending) = (State::Over, false);
+        (self.state, self.extending) = (State::Over, None);
         // A holder that does not let go must not keep the others for longer than their leases.
         self.tell_all(Word::StopRenewing);
         self.answer(Answer::Over(loss));

@@ -200,7 +200,7 @@ impl World {
 
     /// An extension that was asked for has come to something.
     pub(crate) fn extended(&mut self, client: usize, task: usize) {
-        if let Some(by) = self.clients[client].tasks[task].extending.take() {
+        if let Some((_, by)) = self.clients[client].tasks[task].extending.take() {
             self.in_time(client, by, "of an extension");
         }
     }

@@ -1,5 +1,7 @@
 //! Callers: they ask for locks, work under them, and let go or forget to.
 
+use std::time::Duration;
+
 use redlock_protocol::{Event, Instant, LeaseParams, LockParams, Mode, Owner, SectionId, Token};
 
 use crate::{
@@ -40,8 +42,8 @@ pub(crate) struct Task {
     pub(crate) began: u64,
     /// How many nodes had its key when it let go.
     pub(crate) kept: usize,
-    /// When it must have heard what became of the extension that it asked for.
-    pub(crate) extending: Option<Limit>,
+    /// The length of the lease that it has asked for, and when it must have heard what became of that.
+    pub(crate) extending: Option<(Duration, Limit)>,
     /// It has asked for an extension.
     pub(crate) has_asked_for_more: bool,
     /// What it has read from the store and not written yet.
@@ -297,7 +299,7 @@ impl World {
         task.params.mode = Mode::Shared;
         (task.read, task.fenced) = (None, AtStore::ToRead);
         // An extension that is under way ends with the round that makes it a reader.
-        task.extending = Some(by);
+        task.extending = Some((task.params.lease, by));
         task.has_asked_for_more = true;
         let (key, section) = (task.key, task.section);
         self.checker.share(key, client, section);
@@ -400,9 +402,14 @@ impl World {
             _ => 2,
         };
         let by = one.limit(self.now, rounds * params.round_timeout());
-        let extending = &mut self.clients[client].tasks[task];
-        extending.extending.get_or_insert(by);
-        extending.has_asked_for_more = true;
+        let length = lease.map_or(params.lease, |lease| lease.length);
+        let one = &mut self.clients[client].tasks[task];
+        // All keys are asked again for a longer lease, and for no other one.
+        let is_begun_anew = |(asked, _)| one.is_of_several() && asked < length;
+        if one.extending.is_none_or(is_begun_anew) {
+            one.extending = Some((length, by));
+        }
+        one.has_asked_for_more = true;
         self.handle(client, Event::Extend { section, lease });
     }
 

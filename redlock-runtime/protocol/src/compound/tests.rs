@@ -132,6 +132,7 @@ fn steps(compound: &mut Compound) -> Vec<String> {
                 let key = refusal.key.unwrap_or_default();
                 format!("refused {key} after {}", refusal.attempts)
             }
+            Answer::Extended { .. } => "extended".into(),
             Answer::NotExtended { .. } => "not extended".into(),
             Answer::Released(release) => format!("{release:?}"),
             other => panic!("{other:?}"),
@@ -207,6 +208,33 @@ fn who_has_asked_for_a_longer_lease_hears_once_that_there_is_none() {
     assert_eq!(steps(&mut compound), ["not extended"]);
     not_extended(&mut compound, 2, 50);
     assert!(steps(&mut compound).is_empty());
+}
+
+/// Otherwise nobody would hear while several tasks ask for more one after the other.
+#[test]
+fn who_asks_while_an_extension_is_under_way_shares_its_answer_unless_it_wants_more() {
+    let mut compound = held();
+    let extended = |compound: &mut Compound, part| {
+        let deadline = at(140);
+        compound.on_answer(part, Answer::Extended { deadline }, None, at(50));
+        steps(compound)
+    };
+    let all = ["extend 0", "extend 1", "extend 2"];
+    let ask = |compound: &mut Compound, length| {
+        let guard_band = Duration::ZERO;
+        compound.on_extend(Some(LeaseParams { length, guard_band }));
+        steps(compound)
+    };
+    assert_eq!(ask(&mut compound, LEASE / 2), all);
+    assert!(extended(&mut compound, 0).is_empty());
+    assert_eq!(ask(&mut compound, LEASE), all, "for more than before");
+    assert!(extended(&mut compound, 0).is_empty());
+    assert!(extended(&mut compound, 1).is_empty());
+    compound.on_extend(None);
+    assert!(ask(&mut compound, LEASE / 2).is_empty());
+    assert!(steps(&mut compound).is_empty());
+    assert_eq!(extended(&mut compound, 2), ["extended"]);
+    assert_eq!(ask(&mut compound, LEASE / 2), all, "the last one is over");
 }
 
 /// That the old deadline stands would not be true.
