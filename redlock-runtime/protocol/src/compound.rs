@@ -316,10 +316,12 @@ impl Compound {
         }
     }
 
-    /// Renewals keep all keys, but a caller that asks for more hears only of the last of them.
+    /// The lease ends when the holder was told that it does, also where the parts last for longer: renewals keep them
+    /// while their holder asks for more, and a last one may be answered after the section has begun.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
-        let is_asking = self.state == State::Held && self.extending.is_some();
-        is_asking.then_some(self.told)
+        let are_longer = self.params.renew.is_none() && self.told < self.deadline();
+        let wakes = self.state == State::Held && (self.extending.is_some() || are_longer);
+        wakes.then_some(self.told)
     }
 
     pub(crate) fn on_time(&mut self, now: Instant) {

@@ -15,7 +15,7 @@ pub(crate) enum Timer {
     Nodes,
     /// When to stop waiting for holders and releases.
     Shutdown,
-    /// When the lease of a section with several keys ends, if it asks for more just then.
+    /// When the lease of a section with several keys ends, if its keys may last for longer.
     Compound(SectionId),
 }
 

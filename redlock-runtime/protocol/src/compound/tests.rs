@@ -34,6 +34,18 @@ fn who_asks_for_more_hears_when_its_lease_ends_before_the_answer() {
     assert!(matches!(said, Some(Step::Answer(answer)) if answer == over));
 }
 
+/// A renewal that began while keys were collected, and is answered when the section has begun.
+#[test]
+fn who_does_not_renew_hears_when_its_lease_ends_although_its_keys_are_kept() {
+    let mut compound = held();
+    for part in 0..3 {
+        let deadline = at(150);
+        compound.on_answer(part, Answer::Extended { deadline }, None, at(50));
+    }
+    assert!(compound.take_steps().is_empty());
+    assert_eq!(compound.wakes_at(), Some(at(100)));
+}
+
 /// Rounds do not agree.
 #[test]
 fn tokens_that_never_rise_are_given_up() {

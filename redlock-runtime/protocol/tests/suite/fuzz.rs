@@ -74,7 +74,8 @@ impl Fuzz {
             state = state
                 .wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645)
                 .wrapping_add(1);
-            state
+            // The low digits of such a number repeat soon, and permits are chosen by them.
+            state.rotate_right(64) ^ state.rotate_right(29)
         };
         let wall = dice.pick(&[0, 1, 1_790_000_000_000_000, u64::MAX]);
         let env = Env {
