@@ -27,9 +27,13 @@ use crate::{
     time::Instant,
 };
 
-/// The pause before the next question after a slot was lost that was free; doubled with every further one, up to
-/// eight times as long.
+/// The pause before the next question after a slot was lost that was free.
 const LOST_PAUSE: Duration = Duration::from_millis(2);
+
+/// It is doubled with every further one, up to eight times as long.
+fn pause_after(losses: u32) -> Duration {
+    LOST_PAUSE * (1 << losses.min(3))
+}
 
 /// One in this number of failed attempts is followed by one for any slot: of keys that nobody comes for, the leader
 /// has some that the other nodes lack, and lacks some that they have.
@@ -444,9 +448,8 @@ impl Key {
         let is_outage = self.last_refusal().lacks_quorum();
         let permits = waiter.params.permits;
         let is_in_vain = |line: &&mut Line| line.is_lost && (is_outage || line.losses >= permits);
-        let waits = waiter.goes_on_waiting(cx.now());
         // Callers that take turns at asking would ask as often as nodes reply, for as long as this goes on.
-        if let Some(line) = self.line().filter(|line| waits && is_in_vain(line)) {
+        if let Some(line) = self.line().filter(is_in_vain) {
             line.is_lost = false;
             waiter.lost_attempts = waiter.lost_attempts.max(line.losses / permits);
             return self.pause_after_loss(waiter, cx);
@@ -519,13 +522,15 @@ impl Key {
             if is_over {
                 return self.refuse(&waiter, cx);
             }
-            if let Some(line) = self.line() {
+            let permits = waiter.params.permits;
+            let losses = self.line().map_or(0, |line| {
                 (line.losses, line.is_lost) = (line.losses + 1, true);
-            }
+                line.losses / permits
+            });
             // Who has met an outage leaves the one at the front to its pause, unless that waits to be told: it is not told
             // of this release.
             if !is_outage || self.place().is_some_and(|place| place.listens()) {
-                self.look_by(now.after(LOST_PAUSE));
+                self.look_by(now.after(pause_after(losses)));
             }
             return self.on_return(waiter.into());
         }
@@ -545,8 +550,7 @@ impl Key {
 
     /// Asks again in a moment: others have been told of the same slot.
     fn pause_after_loss(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        let longest = LOST_PAUSE * (1 << waiter.lost_attempts.min(3));
-        let pause = jitter(longest, cx.random());
+        let pause = jitter(pause_after(waiter.lost_attempts), cx.random());
         let until = pause_within(pause, waiter.wait_until, cx.now());
         self.front = Backoff::new(waiter, until).into();
     }
