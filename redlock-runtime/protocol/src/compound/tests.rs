@@ -13,9 +13,7 @@ fn a_lease_that_has_ended_is_not_extended() {
         let deadline = at(now + 100);
         compound.on_answer(part, Answer::Extended { deadline }, None, at(now));
     }
-    let over = Answer::Over(Loss::Expired { verdicts: vec![] });
-    let said = compound.take_steps().pop();
-    assert!(matches!(said, Some(Step::Answer(answer)) if answer == over));
+    assert_eq!(steps(&mut compound).last().unwrap(), "expired");
 }
 
 /// Although renewals keep the keys.
@@ -29,9 +27,7 @@ fn who_asks_for_more_hears_when_its_lease_ends_before_the_answer() {
     compound.on_time(at(99));
     assert!(compound.take_steps().is_empty());
     compound.on_time(at(100));
-    let over = Answer::Over(Loss::Expired { verdicts: vec![] });
-    let said = compound.take_steps().pop();
-    assert!(matches!(said, Some(Step::Answer(answer)) if answer == over));
+    assert_eq!(steps(&mut compound).last().unwrap(), "expired");
 }
 
 /// A renewal that began while keys were collected, and is answered when the section has begun.
@@ -146,6 +142,7 @@ fn steps(compound: &mut Compound) -> Vec<String> {
             }
             Answer::Extended { .. } => "extended".into(),
             Answer::NotExtended { .. } => "not extended".into(),
+            Answer::Over(Loss::Expired { .. }) => "expired".into(),
             Answer::Released(release) => format!("{release:?}"),
             other => panic!("{other:?}"),
         },
@@ -259,8 +256,5 @@ fn who_was_not_extended_in_time_hears_that_the_lease_is_over() {
     compound.on_extend(None);
     compound.take_steps();
     not_extended(&mut compound, 1, 100);
-    assert!(matches!(
-        compound.take_steps().pop(),
-        Some(Step::Answer(Answer::Over(Loss::Expired { .. })))
-    ));
+    assert_eq!(steps(&mut compound).last().unwrap(), "expired");
 }

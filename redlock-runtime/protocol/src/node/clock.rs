@@ -60,49 +60,30 @@ mod tests {
     }
 
     #[test]
-    fn one_step_within_the_guard_band_is_no_reason_for_suspicion() {
-        let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(600), true, BOUNDS, (at(0), at(2_000))), None);
-        assert_eq!(
-            lead.add(gain(0), true, BOUNDS, (at(2_000), at(4_000))),
-            None
-        );
-    }
-
-    #[test]
-    fn gains_that_add_up_to_more_than_the_guard_band_within_a_lease_are() {
-        let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(400), true, BOUNDS, (at(0), at(2_000))), None);
-        assert_eq!(
-            lead.add(gain(400), true, BOUNDS, (at(2_000), at(4_000))),
-            Some(gain(800))
-        );
-    }
-
-    #[test]
-    fn all_gains_within_a_lease_count_and_not_the_last_two_alone() {
-        let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(250), true, BOUNDS, (at(0), at(2_000))), None);
-        let second = (at(2_000), at(4_000));
-        assert_eq!(lead.add(gain(250), true, BOUNDS, second), None);
-        let third = (at(4_000), at(6_000));
-        assert_eq!(lead.add(gain(250), true, BOUNDS, third), Some(gain(750)));
-    }
-
-    #[test]
-    fn what_is_seen_twice_is_gained_once() {
-        let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(400), false, BOUNDS, (at(0), at(2_000))), None);
-        assert_eq!(lead.add(gain(400), false, BOUNDS, (at(0), at(2_010))), None);
-    }
-
-    #[test]
-    fn what_was_gained_more_than_a_lease_ago_is_forgotten() {
-        let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(400), true, BOUNDS, (at(0), at(2_000))), None);
-        assert_eq!(
-            lead.add(gain(400), true, BOUNDS, (at(6_000), at(8_001))),
-            None
-        );
+    fn gains_that_add_up_to_more_than_the_guard_band_within_a_lease_are_reason_for_suspicion() {
+        // What is gained from when to when, and whether it is new.
+        let seen = |gains: &[(u64, bool, u64, u64)]| {
+            let mut lead = Lead::default();
+            let mut found = None;
+            for &(gained, is_new, from, to) in gains {
+                assert_eq!(found, None, "{gains:?}");
+                found = lead.add(gain(gained), is_new, BOUNDS, (at(from), at(to)));
+            }
+            found
+        };
+        let one_within_the_band = [(600, true, 0, 2_000), (0, true, 2_000, 4_000)];
+        assert_eq!(seen(&one_within_the_band), None);
+        let two = [(400, true, 0, 2_000), (400, true, 2_000, 4_000)];
+        assert_eq!(seen(&two), Some(gain(800)));
+        let three = [
+            (250, true, 0, 2_000),
+            (250, true, 2_000, 4_000),
+            (250, true, 4_000, 6_000),
+        ];
+        assert_eq!(seen(&three), Some(gain(750)));
+        let one_seen_twice = [(400, false, 0, 2_000), (400, false, 0, 2_010)];
+        assert_eq!(seen(&one_seen_twice), None);
+        let one_a_lease_ago = [(400, true, 0, 2_000), (400, true, 6_000, 8_001)];
+        assert_eq!(seen(&one_a_lease_ago), None);
     }
 }
