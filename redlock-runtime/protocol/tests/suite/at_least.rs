@@ -46,8 +46,7 @@ fn a_lock_is_kept_from_everybody_and_its_release_is_reported_at_once() {
         world.lock(1, "k", kept());
         world.run_for(20 * HOP);
         let ended = world.now;
-        world.release(1);
-        assert_eq!(world.answer(1), Answer::Released(Release::Released));
+        world.assert_release(1, Release::Released);
         assert_eq!(world.now.since(ended), ROUND_TRIP);
         assert_eq!(world.carriers("k").len(), nodes);
         world.run_for(HOP);
@@ -55,12 +54,8 @@ fn a_lock_is_kept_from_everybody_and_its_release_is_reported_at_once() {
         for client in 0..2 {
             world.client(client).ask(2, "k", params());
             let left = PERIOD - world.now.since(acquired);
-            match world.client(client).refused(2) {
-                Cause::Contended {
-                    retry_after: Some(after),
-                } => assert!(after <= left + LATE && left <= after + LATE, "{after:?}"),
-                other => panic!("{other:?}"),
-            }
+            let after = world.client(client).contended(2).expect("it is known");
+            assert!(after <= left + LATE && left <= after + LATE, "{after:?}");
         }
         assert_within_period(next_holder(&mut world), acquired);
     }
@@ -91,8 +86,7 @@ fn a_section_that_was_long_enough_is_over_when_it_ends() {
     let mut world = World::new(3);
     world.lock(1, "k", kept());
     world.run_for(PERIOD);
-    world.release(1);
-    assert_eq!(world.answer(1), Answer::Released(Release::Released));
+    world.assert_release(1, Release::Released);
     assert_eq!(world.carriers("k"), []);
 }
 
@@ -183,13 +177,9 @@ fn a_waiter_of_the_same_process_comes_as_soon_as_a_node_is_told_late() {
 fn a_kept_lock_that_an_operator_deletes_is_seen_to_be_free() {
     for tells in [true, false] {
         for client in 0..2 {
-            let mut world = World::without_clients(&[Behavior::Healthy; 3]);
-            for node in &mut world.nodes {
-                node.tells_changes = tells;
-            }
-            for client in 0..2 {
-                world.add_client(settings());
-                world.await_votes(client);
+            let mut world = World::with_clients(3, 2);
+            if !tells {
+                world.tell_nothing();
             }
             world.lock(1, "k", kept());
             world.end(1);
@@ -200,10 +190,7 @@ fn a_kept_lock_that_an_operator_deletes_is_seen_to_be_free() {
             let deleted = world.now;
             world.client(client).granted(2);
             let since = world.now.since(deleted);
-            assert!(
-                since <= 100 * HOP,
-                "told: {tells}, process {client}: {since:?}"
-            );
+            assert!(since <= 100 * HOP, "{tells}, {client}: {since:?}");
         }
     }
 }

@@ -12,18 +12,11 @@ fn set_forward(world: &mut World, nodes: impl IntoIterator<Item = usize>, by: Du
     }
 }
 
-fn is_over((_, answer): &(SectionId, Answer)) -> bool {
-    matches!(answer, Answer::Over(_))
-}
-
 #[test]
 fn one_step_within_the_guard_band_seen_by_many_locks_is_one_step() {
     let mut world = World::new(3);
     for section in 1..=20 {
-        world.ask(section, &format!("lock {section}"), renewing());
-    }
-    for section in 1..=20 {
-        world.granted(section);
+        world.lock(section, &format!("lock {section}"), renewing());
     }
     world.run_for(Duration::from_millis(100));
     // All servers' clocks are set forward by 200 ms: the guard band is 500 ms.
@@ -31,11 +24,8 @@ fn one_step_within_the_guard_band_seen_by_many_locks_is_one_step() {
     world.run_for(Duration::from_millis(1_800));
     world.lock(30, "another", params());
     world.run_for(2 * LEASE);
-    let over = world
-        .answers()
-        .iter()
-        .find(|answer| is_over(answer) && answer.0.0 < 30);
-    assert!(over.is_none(), "{over:?}");
+    world.expired(30);
+    assert!(!world.is_any_over(), "{:?}", world.answers());
     world.assert_all_vote();
 }
 
@@ -63,15 +53,10 @@ fn a_node_whose_clock_runs_ahead_does_not_vote_until_all_that_it_may_have_droppe
     let NodeState::ClockAhead { by, until } = world.state(0) else {
         panic!("operators are told")
     };
-    assert!(
-        by >= Duration::from_millis(700) && by <= Duration::from_millis(900),
-        "{by:?}"
-    );
+    assert_between(by, 700 * HOP, 900 * HOP);
     assert!(until >= world.now.after(settings().max_ttl - LEASE));
-    let votes = |world: &World| {
-        let votes = world.sends(|request| is_acquire(request) || is_extend(request));
-        votes.iter().filter(|(_, node)| node.0 == 0).count()
-    };
+    let is_vote = |request: &Request| is_acquire(request) || is_extend(request);
+    let votes = |world: &World| world.sends_to(0, is_vote).len();
     let before = votes(&world);
     world.break_connections(0);
     while world.next().is_some_and(|next| next < until) {
@@ -81,7 +66,7 @@ fn a_node_whose_clock_runs_ahead_does_not_vote_until_all_that_it_may_have_droppe
     world.run_for(LEASE);
     assert!(votes(&world) > before);
     assert_eq!(world.state(0), NodeState::Up);
-    assert!(!world.answers().iter().any(is_over));
+    assert!(!world.is_any_over());
 }
 
 #[test]
@@ -103,7 +88,7 @@ fn a_clock_that_is_faster_than_the_guard_band_allows_is_found_out() {
         world.run_for(4 * LEASE);
         let is_ahead = matches!(world.state(0), NodeState::ClockAhead { .. });
         assert_eq!(is_ahead, is_found, "{gain} thousandths");
-        assert!(!world.answers().iter().any(is_over));
+        assert!(!world.is_any_over());
     }
 }
 

@@ -22,15 +22,12 @@ fn free_keys_take_one_round_and_equal_names_one_lock() {
             world.client(1).contended(2);
         }
         let ended = world.now;
-        world.release(1);
-        assert_eq!(world.answer(1), Answer::Released(Release::Released));
+        world.assert_release(1, Release::Released);
         assert_eq!(world.now.since(ended), ROUND_TRIP);
         world.run_for(2 * HOP);
-        assert!(
-            ["a", "b", "c"]
-                .iter()
-                .all(|key| world.carriers(key).is_empty())
-        );
+        for key in ["a", "b", "c"] {
+            assert_eq!(world.carriers(key), []);
+        }
         assert!(world.client(0).is_idle());
     }
 }
@@ -82,24 +79,6 @@ fn keys_that_share_a_counter_have_one_token() {
     }
 }
 
-#[test]
-fn a_key_that_is_taken_is_named_and_nothing_of_the_others_is_kept() {
-    let mut world = World::with_clients(3, 2);
-    world.client(1).lock(1, "b", params());
-    world.client(0).ask_all(2, &["a", "b", "c"], params());
-    let refusal = world.client(0).refusal(2);
-    assert_eq!(refusal.key.as_deref(), Some("b"));
-    assert!(matches!(
-        refusal.cause,
-        Cause::Contended {
-            retry_after: Some(_)
-        }
-    ));
-    world.run_for(4 * HOP);
-    assert!(world.carriers("a").is_empty() && world.carriers("c").is_empty());
-    assert!(world.client(0).is_idle());
-}
-
 /// By renewals, also where the holder has none.
 #[test]
 fn what_comes_before_a_key_is_kept_while_it_is_waited_for_and_nothing_behind_it() {
@@ -126,6 +105,7 @@ fn what_comes_before_a_key_is_kept_while_it_is_waited_for_and_nothing_behind_it(
     assert!(rest > LEASE / 2, "{rest:?}");
     world.client(0).expired(9);
     assert_eq!(world.now, deadline, "nothing is renewed any more");
+    world.client(0).assert_release(9, Release::AlreadyExpired);
 }
 
 #[test]
@@ -163,8 +143,7 @@ fn the_loss_of_one_key_is_the_loss_of_all() {
         world.run_for(4 * HOP);
         assert_eq!(world.carriers("a").len(), 3, "it has not let go");
         if lets_go {
-            world.release(1);
-            assert_eq!(world.answer(1), Answer::Released(Release::AlreadyExpired));
+            world.assert_release(1, Release::AlreadyExpired);
             world.run_for(2 * HOP);
         } else {
             world.run_for(2 * LEASE);
@@ -179,14 +158,10 @@ fn renewals_and_extensions_are_those_of_all_keys() {
     world.client(0).ask_all(1, &NAMES[..3], renewing());
     let (mut deadline, _) = world.granted(1);
     world.run_for(4 * LEASE);
-    while let Some(answer) = world.client(0).answered(1) {
-        match answer {
-            Answer::Extended { deadline: next } => {
-                assert!(next >= deadline);
-                deadline = next;
-            }
-            other => panic!("{other:?}"),
-        }
+    while !world.answers().is_empty() {
+        let next = world.extended(1);
+        assert!(next >= deadline);
+        deadline = next;
     }
     assert!(deadline > world.now);
     let asked = world.now;
@@ -194,44 +169,6 @@ fn renewals_and_extensions_are_those_of_all_keys() {
     let extended = asked.after(LEASE);
     assert_eq!(world.answer(1), Answer::Extended { deadline: extended });
     assert_eq!(world.now.since(asked), ROUND_TRIP);
-}
-
-#[test]
-fn a_lease_ends_for_all_keys_at_once() {
-    let mut world = World::new(3);
-    world.client(0).ask_all(1, &NAMES[..3], params());
-    let (deadline, _) = world.granted(1);
-    world.expired(1);
-    assert_eq!(world.now, deadline);
-    world.release(1);
-    assert_eq!(world.answer(1), Answer::Released(Release::AlreadyExpired));
-}
-
-#[test]
-fn a_shutdown_ends_those_that_wait_and_waits_for_those_that_hold() {
-    let mut world = World::with_clients(3, 2);
-    world.client(0).ask_all(1, &["a", "b"], renewing());
-    world.granted(1);
-    world.client(0).ask_all(2, &["b", "c"], waiting(LEASE));
-    world.run_for(20 * HOP);
-    world.client(0).shut_down(LEASE, false);
-    assert_eq!(world.client(0).refused(2), Cause::Stopped);
-    world.run_for(20 * HOP);
-    assert_eq!(world.client(0).drained(), None);
-    world.end(1);
-    world.run_for(20 * HOP);
-    let left = ShutdownError::default();
-    assert_eq!(world.client(0).drained(), Some(left));
-
-    world.client(1).ask_all(1, &["a", "b"], renewing());
-    world.client(1).granted(1);
-    world.client(1).shut_down(LEASE / 5, false);
-    assert_eq!(world.client(1).answer(1), Answer::Over(Loss::Stopped));
-    assert_eq!(world.client(1).drained(), None);
-    world.client(1).end(1);
-    world.run_for(20 * HOP);
-    assert_eq!(world.client(1).drained().unwrap().held, 1);
-    assert_eq!(world.carriers("a"), []);
 }
 
 /// It has all of its keys by then, and their tokens are to rise.

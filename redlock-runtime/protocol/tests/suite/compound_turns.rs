@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{world::*, *};
+use crate::world::*;
 
 /// Asks for its keys again as soon as it has let go, or after a pause.
 fn wish(keys: &[&str], pause: Duration) -> Wish {
@@ -30,22 +30,21 @@ fn a_process_that_asks_for_several_keys_again_at_once_leaves_them_to_others() {
     }
 }
 
-/// Each process wants its keys for so long, on three nodes. Who had them.
-fn run(of: &[&[&str]], lasts: Duration) -> (World, Vec<Served>) {
+/// Each process wants its keys for so long, on three nodes.
+fn run(of: &[&[&str]], lasts: Duration) -> (World, Crowd) {
     let mut world = World::with_clients(3, of.len());
     let mut crowd = Crowd::default();
     for (client, keys) in of.iter().enumerate() {
         crowd.ask(&mut world, client, 10, wish(keys, Duration::ZERO));
     }
     crowd.run_for(&mut world, lasts);
-    (world, crowd.served())
+    (world, crowd)
 }
 
 /// How often each process had its keys.
 fn shares(of: &[&[&str]], lasts: Duration) -> Vec<usize> {
-    let (_, served) = run(of, lasts);
-    let count = |client| served.iter().filter(|it| it.client == client).count();
-    (0..of.len()).map(count).collect()
+    let (_, mut crowd) = run(of, lasts);
+    counts(&crowd.served(), of.len())
 }
 
 fn assert_alike(shares: &[usize]) {
@@ -71,9 +70,8 @@ fn like_pairs_of_keys_get_like_shares() {
 #[test]
 fn two_keys_cost_a_few_requests_however_many_processes_wait() {
     for processes in [12, 24, 39] {
-        let (mut world, served) = run(&PAIRS.repeat(processes / 3), 3_000 * HOP);
-        let sent = |client| world.client(client).sends(is_anything).len();
-        let each = (0..processes).map(sent).sum::<usize>() / served.len();
+        let (world, mut crowd) = run(&PAIRS.repeat(processes / 3), 3_000 * HOP);
+        let (_, each) = crowd.served_and_requests(&world);
         // To acquire and to release both takes twelve.
         assert!(each <= 60, "{processes} processes: {each}");
     }

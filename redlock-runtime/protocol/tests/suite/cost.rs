@@ -81,7 +81,6 @@ fn awaited_releases_are_asked_about_less_often_while_rounds_take_longer() {
 
 #[test]
 fn a_key_is_read_again_after_an_extension_only_where_it_was_written() {
-    let is_watch = |request: &Request| matches!(request, Request::Watch { .. });
     let mut world = World::new(3);
     world.ask(1, "k", params());
     // Who waits lets the key live for longer than was asked for.
@@ -138,12 +137,9 @@ fn news_of_keys_that_nobody_here_wants_costs_nothing() {
 #[test]
 fn a_flush_of_another_database_costs_one_question_and_a_read_of_each_lock() {
     let mut world = World::new(3);
+    let minute = params_of(Duration::from_secs(60));
     for section in 1..=20 {
-        world.lock(
-            section,
-            &section.to_string(),
-            params_of(Duration::from_secs(60)),
-        );
+        world.lock(section, &section.to_string(), minute);
     }
     world.run_for(Duration::from_secs(1));
     let is_probe = |request: &Request| matches!(request, Request::Probe);
@@ -163,15 +159,11 @@ fn each_process_that_waits_costs_a_few_requests_a_second() {
         is_fair: true,
         ..plain
     };
-    let shared = LockParams {
-        mode: Mode::Shared,
-        ..plain
-    };
     let permits = |permits| LockParams { permits, ..plain };
     for (keys, params, most) in [
         (&["k"][..], plain, 4),
         (&["k"], fair, 4),
-        (&["k"], shared, 4),
+        (&["k"], shared(plain), 4),
         (&["k"], permits(8), 4),
         (&["k"], permits(64), 4),
         // The one that it has is kept.
@@ -180,22 +172,11 @@ fn each_process_that_waits_costs_a_few_requests_a_second() {
         for waiting in [1, 2, 8] {
             let mut world = World::with_clients(5, 1 + waiting);
             for section in 0..params.permits.max(1) {
-                let held = LockParams {
-                    permits: params.permits,
-                    ..params_of(12 * LEASE)
-                };
-                world.lock(section.into(), "k", held);
+                world.ask_permit(section.into(), params.permits, params_of(12 * LEASE));
+                world.granted(section.into());
             }
             for client in 1..=waiting {
-                let question = match keys {
-                    &[key] => Event::Ask {
-                        section: SectionId(100),
-                        key: key.into(),
-                        params,
-                    },
-                    keys => question(SectionId(100), keys, params),
-                };
-                world.client(client).handle(question);
+                world.client(client).ask_all(100, keys, params);
             }
             world.run_for(Duration::from_secs(2));
             let rested = world.now;
@@ -221,14 +202,9 @@ fn a_hand_over_costs_a_few_requests_however_many_processes_wait() {
             crowd.ask(&mut world, client, 1, wish.again(Duration::ZERO));
         }
         crowd.run_for(&mut world, Duration::from_secs(3));
-        let served = crowd.served().len();
-        let sent = |client| world.client(client).sends(is_anything).len();
-        let each = (0..clients).map(sent).sum::<usize>() / served;
+        let (served, each) = crowd.served_and_requests(&world);
         // To acquire and to release it takes six.
-        assert!(
-            each <= 24,
-            "{clients} processes: {each} for each of {served}"
-        );
+        assert!(each <= 24, "{clients} processes: {each} each, {served}");
     }
 }
 
@@ -252,11 +228,7 @@ fn a_leader_that_does_not_delete_is_asked_no_more_often_than_the_queue_goes_on()
         crowd.ask(&mut world, client, 1, wish.again(Duration::ZERO));
     }
     crowd.run_for(&mut world, Duration::from_secs(SECONDS));
-    let votes = |request: &Request| matches!(request, Request::Acquire { .. });
-    let to_leader = |client| {
-        let asked = world.client(client).sends(votes);
-        asked.iter().filter(|(_, node)| node.0 == leader).count()
-    };
+    let to_leader = |client| world.client(client).sends_to(leader, is_acquire).len();
     let asked = (0..clients).map(to_leader).sum::<usize>();
     let served = crowd.served().len();
     assert!(served > 500 && asked <= 3 * served, "{asked} of {served}");

@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use redlock_protocol::*;
 
-use crate::world::*;
-
-fn patient() -> LockParams {
-    waiting(10 * settings().max_ttl)
-}
+use crate::{is_extend, world::*};
 
 #[test]
 fn a_node_that_votes_again_counts_on_from_the_others() {
@@ -38,7 +34,7 @@ fn a_node_does_not_vote_before_enough_others_tell_where_to_count_from() {
     world.kill(1);
     world.run_for(Duration::from_secs(17));
     assert_ne!(world.state(0), NodeState::Up);
-    world.nodes[1].behavior = Behavior::Healthy;
+    world.behave([1], Behavior::Healthy);
     world.run_for(Duration::from_secs(2));
     assert_eq!(world.state(0), NodeState::Up);
     world.kill(2);
@@ -70,9 +66,7 @@ fn no_round_is_lost_by_building_on_a_silent_node() {
     world.nodes[0].set_counter("k", 100);
     world.nodes[1].set_counter("k", 1_000_000);
     world.lock(2, "k", params());
-    let rounds = world.sends(|body| matches!(body, Request::Extend { .. }));
-    let to_first = rounds.iter().filter(|(_, node)| *node == NodeId(0));
-    assert_eq!(to_first.count(), 1);
+    assert_eq!(world.sends_to(0, is_extend).len(), 1);
 }
 
 /// It is given up in time for another round, however slow the nodes were before.
@@ -92,15 +86,11 @@ fn a_silent_node_is_not_waited_for_until_a_round_closes() {
         world.nodes[node].set_counter("k", 1_000_000 * (1 + node as u64));
     }
     world.behave([0], Behavior::Unresponsive);
-    let node_timeout = 60 * ROUND_TRIP;
-    world.lock(
-        4,
-        "k",
-        LockParams {
-            node_timeout,
-            ..params()
-        },
-    );
+    let hasty = LockParams {
+        node_timeout: 60 * ROUND_TRIP,
+        ..params()
+    };
+    world.lock(4, "k", hasty);
 }
 
 #[test]
@@ -207,12 +197,11 @@ fn a_counter_that_is_wrong_does_not_pull_the_only_other_node_along() {
         world.kill(2);
         for section in 1..=100 {
             world.ask(section, "k", params());
-            if let Answer::Granted { .. } = world.answer(section) {
-                world.end(section);
-            }
+            world.answer(section);
+            world.end(section);
             world.run_for(10 * HOP);
         }
-        world.nodes[2].behavior = Behavior::Healthy;
+        world.behave([2], Behavior::Healthy);
         world.run_for(Duration::from_secs(10));
         for section in 201..=230 {
             world.lock(section, "k", waiting(LEASE));

@@ -6,10 +6,6 @@ use redlock_protocol::*;
 
 use crate::world::*;
 
-fn patient() -> LockParams {
-    waiting(10 * settings().max_ttl)
-}
-
 fn durable(nodes: usize) -> World {
     let mut world = World::without_clients(&vec![Behavior::Healthy; nodes]);
     for node in &mut world.nodes {

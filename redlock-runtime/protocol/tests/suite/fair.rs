@@ -22,8 +22,6 @@ fn fair(wait: Duration) -> LockParams {
     }
 }
 
-const LONG: Duration = Duration::from_secs(600);
-
 /// A caller: its client, and the number of its section there.
 type Caller = (usize, u64);
 
@@ -112,19 +110,11 @@ fn a_section_costs_a_few_requests_however_many_processes_wait() {
             ask(&mut crowd, &mut world, (client, number));
         }
     }
-    crowd.run_for(&mut world, 200 * HOP);
-    let sent = |world: &mut World| -> usize {
-        let of_client = |client| world.client(client).sends(is_anything).len();
-        (0..clients).map(of_client).sum()
-    };
-    let before = sent(&mut world);
-    served(&mut crowd);
-    crowd.run_for(&mut world, 100 * (SECTION + HAND_OVER));
-    let sections = served(&mut crowd).len();
+    crowd.run_for(&mut world, 200 * HOP + 100 * (SECTION + HAND_OVER));
+    let (sections, requests) = crowd.served_and_requests(&world);
     assert!(sections > 100, "{sections}");
     // Acquired and released on three nodes; each of the others looks when half of those ahead have gone, and the
     // next one at each change.
-    let requests = (sent(&mut world) - before) / sections;
     assert!(requests <= 16, "{requests}");
 }
 
@@ -143,10 +133,7 @@ fn a_process_that_dies_while_it_waits_delays_the_others_by_its_grace() {
     let delay = world.now.since(died);
     // Once after the news of the release, and once more when the leader has left the lock to it in vain.
     assert!(delay <= HAND_OVER + 2 * GRACE, "{delay:?}");
-    assert!(
-        delay >= GRACE + 2 * ROUND_TRIP,
-        "it was its turn: {delay:?}"
-    );
+    assert!(delay >= GRACE + 2 * ROUND_TRIP, "its turn: {delay:?}");
     let asked = world.client(2).sends(is_acquire).into_iter();
     let asked = asked.filter(|&(at, _)| at > died).count();
     assert!(asked <= 5, "{asked} requests for a lock that is free");
@@ -178,16 +165,6 @@ fn a_caller_that_goes_away_delays_nobody() {
     }
 }
 
-fn in_order(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Acquire {
-            ticket: Some(_),
-            ..
-        }
-    )
-}
-
 #[test]
 fn a_process_that_reaches_the_node_slowly_asks_no_other() {
     let mut world = World::with_clients(3, 3);
@@ -206,7 +183,7 @@ fn a_process_that_reaches_the_node_slowly_asks_no_other() {
         world.client(1).end(section);
     }
     for client in [1, 2] {
-        for (_, node) in world.client(client).sends(in_order) {
+        for (_, node) in world.client(client).sends(has_ticket) {
             assert_eq!(node.0, leader, "client {client}");
         }
     }
@@ -252,7 +229,7 @@ fn the_order_survives_the_node_that_keeps_it() {
 fn a_node_that_replies_late_does_not_keep_the_lock_from_anybody() {
     let mut world = World::with_clients(3, 2);
     let leader = world.leader("k");
-    world.nodes[leader].behavior = Behavior::Unresponsive;
+    world.behave([leader], Behavior::Unresponsive);
     let asked = world.now;
     world.client(1).lock(1, "k", fair(LONG));
     let took = world.now.since(asked);
@@ -290,18 +267,14 @@ fn in_a_mixed_fleet_fair_callers_leave_the_lock_to_other_libraries_as_well() {
 fn a_key_that_only_the_leading_node_has_is_in_the_way_for_a_second() {
     let mut world = World::with_clients(3, 2);
     let leader = world.leader("k");
-    world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
+    world.behave([leader], Behavior::Refusing(Refuses::Releases));
     world.client(0).lock(1, "k", fair(LONG));
     world.client(1).ask(1, "k", fair(LONG));
     world.run_for(100 * HOP);
     let ended = world.now;
     world.client(0).end(1);
     world.client(1).granted(1);
-    let delay = world.now.since(ended);
-    assert!(
-        delay <= Ticket::LASTS + Duration::from_millis(140),
-        "{delay:?}"
-    );
+    world.assert_within(Ticket::LASTS + 140 * HOP, ended);
 }
 
 #[test]
@@ -312,10 +285,8 @@ fn what_the_node_has_refused_is_not_released() {
     world.run_for(5_000 * HOP);
     assert!(world.client(1).sends(is_acquire).len() > 5);
     // Another one may not have replied when all are asked.
-    let leader = NodeId(world.leader("k"));
-    let mut released = world.client(1).sends(is_release);
-    released.retain(|(_, node)| *node == leader);
-    assert_eq!(released, []);
+    let leader = world.leader("k");
+    assert_eq!(world.client(1).sends_to(leader, is_release), []);
 }
 
 /// What it asks of the other nodes does not arrive.

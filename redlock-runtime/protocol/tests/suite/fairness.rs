@@ -17,7 +17,7 @@ fn queue(crowd: &mut Crowd, world: &mut World, client: usize, sections: u64, hol
 }
 
 fn wish(key: &str, hold: Duration) -> Wish {
-    Wish::new(&[key], waiting(Duration::from_secs(600)), hold)
+    Wish::new(&[key], waiting(LONG), hold)
 }
 
 fn share(sections: &[Served], client: usize) -> Duration {
@@ -55,10 +55,7 @@ fn processes_with_queues_take_turns_of_the_same_length() {
             for client in 0..clients {
                 let share = share(&sections, client);
                 let fair = whole / clients as u32;
-                assert!(
-                    share >= fair * 2 / 3,
-                    "{case}, {client}: {share:?} instead of {fair:?}"
-                );
+                assert!(share >= fair * 2 / 3, "{case}, {client}: {share:?}");
             }
             for turn in turns(&sections) {
                 let took = turn.until.since(turn.from);
@@ -86,15 +83,10 @@ fn a_process_that_is_told_last_gets_its_share() {
                 crowd.ask(&mut world, client, 1, wish);
             }
             crowd.run_for(&mut world, Duration::from_secs(8));
-            let sections = crowd.served();
-            let mean = sections.len() / clients;
-            for client in 0..clients {
-                let own = sections.iter().filter(|it| it.client == client).count();
-                assert!(
-                    mean / 2 <= own && own <= 2 * mean,
-                    "{nodes} nodes, {clients} clients: {client} has {own} sections, the mean is {mean}"
-                );
-            }
+            let counts = counts(&crowd.served(), clients);
+            let mean = counts.iter().sum::<usize>() / clients;
+            let is_fair = |own: &usize| mean / 2 <= *own && *own <= 2 * mean;
+            assert!(counts.iter().all(is_fair), "{nodes} nodes: {counts:?}");
         }
     }
 }
@@ -113,9 +105,7 @@ fn waiters_for_another_key_of_the_stripe_end_no_turn() {
     let mut world = World::with_clients(3, 3);
     // Client 2 waits for the other key all the time.
     world.client(1).lock(1, &others, renewing());
-    world
-        .client(2)
-        .ask(1, &others, waiting(Duration::from_secs(600)));
+    world.client(2).ask(1, &others, waiting(LONG));
     world.run_for(Duration::from_secs(1));
     let mut crowd = Crowd::default();
     for section in 1..=1_000 {
@@ -196,7 +186,7 @@ fn other_keys_of_a_process_that_stands_back_go_on() {
 fn in_a_mixed_fleet_a_waiter_behind_a_long_section_costs_nothing() {
     let mut world = World::with_settings(3, &[mixed_fleet()]);
     for section in 1..=2 {
-        world.ask(section, "k", waiting(Duration::from_secs(600)));
+        world.ask(section, "k", waiting(LONG));
     }
     world.granted(1);
     world.run_for(Duration::from_millis(100));

@@ -112,11 +112,7 @@ impl Fuzz {
     fn params(&mut self) -> LockParams {
         let lease = self.dice.pick(&[5, 100, 5_000, 60_000]);
         let params = params_of(Duration::from_millis(lease));
-        let LockParams {
-            lease,
-            node_timeout,
-            ..
-        } = params;
+        let (lease, node_timeout) = (params.lease, params.node_timeout);
         LockParams {
             wait: self.dice.pick(&[Duration::ZERO, LEASE, Duration::MAX]),
             renew: self
@@ -492,10 +488,7 @@ impl Fuzz {
     fn check(&self) {
         if self.protocol.next_wakeup().is_some_and(|at| at > self.now) {
             for (section, &deadline) in &self.granted {
-                assert!(
-                    self.now < deadline,
-                    "{section:?} was not told that it is over"
-                );
+                assert!(self.now < deadline, "{section:?} hears nothing of its end");
             }
         }
     }

@@ -38,6 +38,15 @@ const fn is_acquire(request: &Request) -> bool {
     matches!(request, Request::Acquire { .. })
 }
 
+/// Of a waiter that has a place in a queue.
+const fn has_ticket(request: &Request) -> bool {
+    matches!(request, Request::Acquire { ticket, .. } if ticket.is_some())
+}
+
+const fn is_watch(request: &Request) -> bool {
+    matches!(request, Request::Watch { .. })
+}
+
 const fn is_extend(request: &Request) -> bool {
     matches!(request, Request::Extend { .. })
 }

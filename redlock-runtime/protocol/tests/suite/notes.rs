@@ -95,8 +95,7 @@ fn a_note_of_several_keys_is_beside_each() {
 fn a_permit_has_the_note_of_its_holder() {
     let mut world = World::with_clients(3, 2);
     for client in 0..2 {
-        world.client(client).ask_permit(1, POOL, 2, params());
-        world.client(client).granted(1);
+        world.client(client).lock(1, POOL, params());
         world.client(client).note(1, ["one", "two"][client]);
     }
     world.run_for(ROUND_TRIP);
@@ -110,8 +109,7 @@ fn a_permit_has_the_note_of_its_holder() {
 #[test]
 fn readers_have_no_note() {
     let mut world = World::new(3);
-    let mode = Mode::Shared;
-    world.lock(1, "k", LockParams { mode, ..params() });
+    world.lock(1, "k", shared(params()));
     world.client(0).note(1, "of a reader");
     world.run_for(LEASE / 2);
     assert_eq!(notes(&world, "k"), vec![None; 3]);

@@ -89,11 +89,8 @@ fn the_next_waiter_goes_on_as_soon_as_a_holder_whose_lease_is_over_lets_go() {
         world.granted(1);
         world.expired(1);
         world.run_for(Duration::from_millis(over_for));
-        assert_eq!(
-            world.answers(),
-            [],
-            "its keys stand, and it may not have stopped"
-        );
+        // Its keys stand, and it may not have stopped.
+        assert_eq!(world.answers(), []);
         world.end(1);
         let ended = world.now;
         world.granted(2);
@@ -149,7 +146,6 @@ fn an_answer_tells_how_often_the_nodes_were_asked() {
     world.end(2);
     assert!(attempts(world.client(1).answer(3)) > 1);
 
-    let all = question(SectionId(4), &["a", "b"], params());
-    world.client(0).handle(all);
+    world.ask_all(4, &["a", "b"], params());
     assert_eq!(attempts(world.answer(4)), 2);
 }

@@ -14,37 +14,32 @@ fn held(nodes: usize) -> World {
 }
 
 fn releases_to(world: &World, node: usize) -> usize {
-    let sent = world.sends(is_release);
-    sent.iter().filter(|(_, to)| to.0 == node).count()
+    world.sends_to(node, is_release).len()
 }
 
 #[test]
 fn the_outcome_of_a_release_is_what_the_nodes_reply() {
-    let release = |spoil: fn(&mut World)| {
+    let check = |spoil: fn(&mut World), outcome| {
         let mut world = held(3);
         spoil(&mut world);
-        world.release(1);
-        world.answer(1)
+        world.assert_release(1, outcome);
     };
-    assert_eq!(release(|_| {}), Answer::Released(Release::Released));
-    let kill_one = |world: &mut World| world.kill(2);
-    assert_eq!(release(kill_one), Answer::Released(Release::Released));
     let forget_two = |world: &mut World| {
         world.nodes[0].forget_key("k");
         world.nodes[2].forget_key("k");
     };
-    assert_eq!(
-        release(forget_two),
-        Answer::Released(Release::AlreadyExpired)
-    );
-    let too_late = |world: &mut World| world.expired(1);
-    assert_eq!(release(too_late), Answer::Released(Release::AlreadyExpired));
-    let silence = |world: &mut World| world.behave(0..3, Behavior::Unresponsive);
-    assert_eq!(release(silence), Answer::Released(Release::Unknown));
     let refuse = |world: &mut World| {
         world.behave(0..2, Behavior::Refusing(Refuses::Everything));
     };
-    assert_eq!(release(refuse), Answer::Released(Release::Unknown));
+    check(|_| {}, Release::Released);
+    check(|world| world.kill(2), Release::Released);
+    check(forget_two, Release::AlreadyExpired);
+    check(|world| world.expired(1), Release::AlreadyExpired);
+    check(
+        |world| world.behave(0..3, Behavior::Unresponsive),
+        Release::Unknown,
+    );
+    check(refuse, Release::Unknown);
 }
 
 /// One node said so before the round that was to tell, and one after its reply to it.
@@ -71,25 +66,20 @@ fn a_release_of_keys_that_a_majority_has_lost_is_no_mystery() {
 #[test]
 fn the_release_of_an_unknown_section_is_answered() {
     let mut world = World::new(3);
-    world.release(7);
-    assert_eq!(world.answer(7), Answer::Released(Release::Unknown));
+    world.assert_release(7, Release::Unknown);
     let mut world = held(3);
     world.release(1);
-    world.release(1);
-    assert_eq!(
-        world.answer(1),
-        Answer::Released(Release::Unknown),
-        "the second one"
-    );
+    // The second one is answered first.
+    world.assert_release(1, Release::Unknown);
     assert_eq!(world.answer(1), Answer::Released(Release::Released));
 }
 
 #[test]
 fn a_release_that_a_broken_connection_took_along_is_sent_again() {
     let mut world = held(3);
-    world.nodes[0].behavior = Behavior::Slow(Duration::from_secs(3_600));
+    world.behave([0], Behavior::Slow(Duration::from_secs(3_600)));
     world.end(1);
-    world.nodes[0].behavior = Behavior::Healthy;
+    world.behave([0], Behavior::Healthy);
     world.break_connections(0);
     world.run_for(2 * HOP);
     assert_eq!(world.carriers("k"), [0]);
@@ -105,8 +95,7 @@ fn a_release_that_was_sent_twice_and_finds_nothing_is_unknown() {
     world.run_for(HOP);
     world.break_connections(0);
     world.break_connections(1);
-    let answer = world.answer(1);
-    assert_eq!(answer, Answer::Released(Release::Unknown));
+    assert_eq!(world.answer(1), Answer::Released(Release::Unknown));
     assert_eq!(world.carriers("k"), []);
 }
 
@@ -116,7 +105,7 @@ fn a_node_that_stays_away_is_forgotten_once_its_key_has_expired() {
     world.kill(0);
     world.end(1);
     world.run_for(2 * params().key_ttl());
-    world.nodes[0].behavior = Behavior::Healthy;
+    world.behave([0], Behavior::Healthy);
     world.run_for(Duration::from_secs(5));
     assert_eq!(world.state(0), NodeState::Up);
     assert_eq!(releases_to(&world, 0), 0);
@@ -127,12 +116,10 @@ fn a_node_that_stays_away_is_forgotten_once_its_key_has_expired() {
 #[test]
 fn a_node_that_refuses_releases_is_asked_less_and_less_often() {
     let mut world = held(3);
-    world.nodes[0].behavior = Behavior::Refusing(Refuses::Releases);
+    world.behave([0], Behavior::Refusing(Refuses::Releases));
     world.end(1);
     world.run_for(Duration::from_secs(30));
-    let sent = world.sends(is_release);
-    let times = sent.iter().filter(|(_, to)| to.0 == 0).map(|(at, _)| *at);
-    let times: Vec<Instant> = times.collect();
+    let times = world.sends_to(0, is_release);
     assert!(times.len() >= 3 && times.len() <= 20, "{}", times.len());
     let last = times[times.len() - 1].since(times[times.len() - 2]);
     assert!(last >= Duration::from_millis(250), "{last:?}");
@@ -143,7 +130,7 @@ fn a_node_that_refuses_releases_is_asked_less_and_less_often() {
 fn a_node_that_has_carried_nothing_out_is_not_released() {
     for what in [Refuses::Everything, Refuses::Writes] {
         let mut world = World::new(3);
-        world.nodes[0].behavior = Behavior::Refusing(what);
+        world.behave([0], Behavior::Refusing(what));
         for section in 1..=200 {
             world.lock(section, "k", params());
             world.run_for(HOP);

@@ -6,14 +6,9 @@ use redlock_protocol::*;
 
 use crate::{world::*, *};
 
-const LONG: Duration = Duration::from_secs(600);
-
 /// Shares the key.
 fn reading(wait: Duration) -> LockParams {
-    LockParams {
-        mode: Mode::Shared,
-        ..waiting(wait)
-    }
+    shared(waiting(wait))
 }
 
 /// The readers of `k` on each node.
@@ -144,14 +139,8 @@ fn a_writer_of_the_process_goes_after_those_that_asked_before_it_and_before_thos
 #[test]
 fn each_reader_has_a_lease_of_its_own() {
     let mut world = World::new(3);
-    let long = LockParams {
-        mode: Mode::Shared,
-        ..params_of(Duration::from_secs(20))
-    };
-    let renewed = LockParams {
-        mode: Mode::Shared,
-        ..renewing()
-    };
+    let long = shared(params_of(Duration::from_secs(20)));
+    let renewed = shared(renewing());
     let (deadline, _) = world.lock(1, "k", reading(Duration::ZERO));
     world.run_for(Duration::from_secs(1));
     world.ask(2, "k", long);
@@ -162,8 +151,7 @@ fn each_reader_has_a_lease_of_its_own() {
     world.expired(1);
     assert_eq!(world.now, deadline);
     world.run_for(Duration::from_secs(10));
-    let over = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Over(_));
-    assert!(!world.answers().iter().any(over), "{:?}", world.answers());
+    assert!(!world.is_any_over(), "{:?}", world.answers());
     // One that is over and has not let go keeps no other from reading, nor a writer for ever.
     world.ask(4, "k", reading(Duration::ZERO));
     assert!(world.granted(4).1 > token);
@@ -214,13 +202,11 @@ fn a_report_of_a_release_is_true_while_others_go_on() {
         world.lock(section, "k", reading(Duration::ZERO));
     }
     world.run_for(Duration::from_millis(100));
-    world.release(1);
-    assert_eq!(world.answer(1), Answer::Released(Release::Released));
+    world.assert_release(1, Release::Released);
     for node in [0, 1] {
         world.nodes[node].forget_key("k");
     }
-    world.release(2);
-    assert_eq!(world.answer(2), Answer::Released(Release::AlreadyExpired));
+    world.assert_release(2, Release::AlreadyExpired);
 }
 
 #[test]
@@ -244,11 +230,7 @@ fn a_writer_that_waits_stops_new_readers_of_all_processes_and_then_has_its_turn(
     world.client(1).end(1);
     let ended = world.now;
     world.client(2).granted(1);
-    assert!(
-        world.now.since(ended) <= 20 * HOP,
-        "{:?}",
-        world.now.since(ended)
-    );
+    world.assert_within(20 * HOP, ended);
     world.client(2).end(1);
     for client in 0..2 {
         world.client(client).granted(2);
@@ -304,9 +286,7 @@ fn neither_readers_nor_writers_starve() {
         }
     }
     crowd.run_for(&mut world, Duration::from_secs(10));
-    let served = crowd.served();
-    let begun = |client| served.iter().filter(|it| it.client == client).count();
-    let begun = [0, 1, 2, 3].map(begun);
+    let begun = counts(&crowd.served(), 4);
     assert!(begun.iter().all(|begun| *begun > 200), "{begun:?}");
 }
 
@@ -337,8 +317,7 @@ fn readers_that_joined_an_attempt_in_vain_make_no_other_one() {
     for section in 1..=4 {
         world.contended(section);
     }
-    let attempts = world.sends(|body| matches!(body, Request::Acquire { .. }));
-    assert_eq!(attempts.len(), 3);
+    assert_eq!(world.sends(is_acquire).len(), 3);
 }
 
 #[test]
@@ -346,13 +325,12 @@ fn readers_share_in_mixed_fleets_too() {
     let mixed = mixed_fleet();
     let mut world = World::with_settings(3, &[mixed; 2]);
     for client in 0..2 {
+        let mut client = world.client(client);
         for section in 1..=3 {
-            world
-                .client(client)
-                .ask(section, "k", reading(Duration::from_secs(1)));
+            client.ask(section, "k", reading(Duration::from_secs(1)));
         }
         for section in 1..=3 {
-            world.client(client).granted(section);
+            client.granted(section);
         }
     }
 }
@@ -386,10 +364,7 @@ fn readers_that_join_write_the_key_seldom() {
     world.client(1).lock(1, "k", reading(LONG));
     world.lock(1, "k", reading(LONG));
     world.run_for(Duration::from_secs(1));
-    let reads = |world: &mut World| {
-        let is_watch = |request: &Request| matches!(request, Request::Watch { .. });
-        world.client(1).sends(is_watch).len() / 3
-    };
+    let reads = |world: &mut World| world.client(1).sends(is_watch).len() / 3;
     let (before, rounds) = (reads(&mut world), world.sends(is_extend).len() / 3);
     for section in 2..=32 {
         world.lock(section, "k", reading(LONG));
@@ -416,18 +391,14 @@ fn a_writer_becomes_a_reader_without_a_gap_and_readers_that_wait_enter() {
         world.run_for(LEASE / 5);
         let asked = world.now;
         world.client(0).share(1);
-        loop {
+        while world.answers().is_empty() {
             // The owner has the key on as many nodes as before, alone or as a reader.
             assert_eq!(world.carriers("k").len(), nodes);
-            match world.client(0).answered(1) {
-                None => assert!(world.step()),
-                Some(answer) => {
-                    let deadline = asked.after(LEASE);
-                    assert_eq!(answer, Answer::Extended { deadline });
-                    break;
-                }
-            }
+            assert!(world.step());
         }
+        assert_eq!(world.carriers("k").len(), nodes);
+        let deadline = asked.after(LEASE);
+        assert_eq!(world.answer(1), Answer::Extended { deadline });
         let beside = world.client(1).granted(1).1;
         assert!(beside > token, "{nodes} nodes");
         assert_eq!(world.client(2).answered(1), None);

@@ -10,40 +10,55 @@ use crate::world::*;
 const LAST_RELEASES: Duration = Duration::from_secs(1);
 
 fn runs_until_drained(world: &mut World) -> ShutdownError {
-    loop {
-        if let Some(left) = world.client(0).drained() {
-            return left;
-        }
-        assert!(world.step(), "a shutdown ends");
-    }
+    world.run_until(|world| world.drained().is_some());
+    world.drained().unwrap()
 }
 
 #[test]
 fn a_shutdown_of_an_idle_node_set_is_over_at_once() {
     let mut world = World::new(3);
     let asked = world.now;
-    world.client(0).shut_down(LEASE, false);
+    world.shut_down(LEASE, false);
     assert_eq!(runs_until_drained(&mut world), ShutdownError::default());
     assert_eq!(world.now, asked);
 }
 
+/// What holders have, and what another one waits for.
+type Case = (&'static [&'static [&'static str]], &'static [&'static str]);
+
 #[test]
 fn a_shutdown_waits_for_holders_and_releases_and_refuses_all_others() {
-    for timeout in [2 * LEASE, Duration::MAX] {
-        let mut world = World::new(3);
-        world.ask(1, "k", waiting(LEASE));
-        world.ask(2, "k", waiting(LEASE));
-        world.granted(1);
-        world.client(0).shut_down(timeout, false);
-        world.ask(3, "other", params());
-        assert_eq!(world.refused(2), Cause::Stopped);
-        assert_eq!(world.refused(3), Cause::Stopped);
-        world.run_for(LEASE / 2);
-        assert_eq!(world.client(0).drained(), None);
-        world.end(1);
-        world.run_for(2 * HOP);
-        assert_eq!(world.client(0).drained(), Some(ShutdownError::default()));
-        assert_eq!(world.carriers("k"), []);
+    let cases: [Case; 3] = [
+        (&[&["k"]], &["k"]),
+        (&[&["a", "b"]], &["b", "c"]),
+        (&[&[POOL], &[POOL]], &[POOL]),
+    ];
+    for (holders, waiter) in cases {
+        for timeout in [2 * LEASE, Duration::MAX] {
+            let mut world = World::new(3);
+            for (section, keys) in (1..).zip(holders) {
+                world.ask_all(section, keys, waiting(LEASE));
+                world.granted(section);
+            }
+            world.ask_all(7, waiter, waiting(LEASE));
+            world.run_for(20 * HOP);
+            world.shut_down(timeout, false);
+            world.ask_all(8, waiter, params());
+            world.ask(9, "other", params());
+            for section in 7..=9 {
+                assert_eq!(world.refused(section), Cause::Stopped, "{waiter:?}");
+            }
+            world.run_for(LEASE / 2);
+            for (section, keys) in (1..).zip(holders) {
+                assert_eq!(world.drained(), None, "{keys:?} are still held");
+                world.end(section);
+                world.run_for(2 * HOP);
+            }
+            assert_eq!(world.drained(), Some(ShutdownError::default()));
+            for key in ["k", "a", "b", &slot_key(POOL, 0), &slot_key(POOL, 1)] {
+                assert_eq!(world.carriers(key), [], "{key}");
+            }
+        }
     }
 }
 
@@ -60,9 +75,9 @@ fn a_shutdown_waits_for_what_connected_nodes_owe_and_for_nothing_else() {
         for section in 1..=200 {
             world.end(section);
         }
-        world.client(0).shut_down(Duration::from_secs(60), false);
+        world.shut_down(Duration::from_secs(60), false);
         world.run_for(Duration::from_millis(100));
-        assert_eq!(world.client(0).drained(), None);
+        assert_eq!(world.drained(), None);
         if is_lost {
             world.kill(0);
         } else {
@@ -70,7 +85,7 @@ fn a_shutdown_waits_for_what_connected_nodes_owe_and_for_nothing_else() {
             world.break_connections(0);
         }
         world.run_for(Duration::from_millis(100));
-        assert_eq!(world.client(0).drained(), Some(ShutdownError::default()));
+        assert_eq!(world.drained(), Some(ShutdownError::default()));
     }
 }
 
@@ -80,7 +95,7 @@ fn a_shutdown_ends_in_time_and_counts_those_that_still_hold() {
     world.lock(1, "k", renewing());
     let asked = world.now;
     let timeout = Duration::from_secs(30);
-    world.client(0).shut_down(timeout, false);
+    world.shut_down(timeout, false);
     let left = runs_until_drained(&mut world);
     assert_eq!(world.now.since(asked), timeout + LAST_RELEASES);
     assert_eq!(left.held, 1);
@@ -91,18 +106,27 @@ fn a_shutdown_ends_in_time_and_counts_those_that_still_hold() {
 /// It is not waited for, or only until the end, and counts as one that still held in the former case.
 #[test]
 fn a_holder_that_is_told_to_stop_and_lets_go_is_released() {
-    for (timeout, is_told_at_once, held) in [(Duration::ZERO, false, 1), (LEASE, true, 0)] {
-        let mut world = World::new(3);
-        world.lock(1, "k", renewing());
-        world.client(0).shut_down(timeout, is_told_at_once);
-        assert_eq!(world.answer(1), Answer::Over(Loss::Stopped));
-        assert_eq!(world.carriers("k").len(), 3, "it may not have stopped");
-        let asked = world.now;
-        world.end(1);
-        let left = runs_until_drained(&mut world);
-        assert_eq!((left.held, left.unconfirmed), (held, 0));
-        assert_eq!(world.carriers("k"), []);
-        world.assert_within(ROUND_TRIP, asked);
+    let times = [
+        (Duration::ZERO, false, 1),
+        (LEASE / 5, false, 1),
+        (LEASE, true, 0),
+    ];
+    for keys in [&["k"][..], &["a", "b"]] {
+        for (timeout, is_told_at_once, held) in times {
+            let mut world = World::new(3);
+            world.ask_all(1, keys, renewing());
+            world.granted(1);
+            world.shut_down(timeout, is_told_at_once);
+            assert_eq!(world.answer(1), Answer::Over(Loss::Stopped));
+            assert_eq!(world.carriers(keys[0]).len(), 3, "it may not have stopped");
+            assert_eq!(world.drained(), None);
+            let asked = world.now;
+            world.end(1);
+            let left = runs_until_drained(&mut world);
+            assert_eq!((left.held, left.unconfirmed), (held, 0));
+            assert_eq!(world.carriers(keys[0]), []);
+            world.assert_within(ROUND_TRIP, asked);
+        }
     }
 }
 
@@ -110,14 +134,13 @@ fn a_holder_that_is_told_to_stop_and_lets_go_is_released() {
 fn a_renewed_lock_is_renewed_while_it_is_waited_for() {
     let mut world = World::new(3);
     world.lock(1, "k", renewing());
-    world.client(0).shut_down(Duration::from_secs(60), false);
+    world.shut_down(Duration::from_secs(60), false);
     world.run_for(4 * LEASE);
-    let extended = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Extended { .. });
-    assert!(world.answers().iter().all(extended));
+    assert!(!world.is_any_over());
     assert_eq!(world.carriers("k").len(), 3);
     world.end(1);
     world.run_for(2 * HOP);
-    assert_eq!(world.client(0).drained(), Some(ShutdownError::default()));
+    assert_eq!(world.drained(), Some(ShutdownError::default()));
 }
 
 #[test]
@@ -128,7 +151,7 @@ fn an_attempt_that_is_under_way_is_given_up_and_released() {
         for _ in 0..steps {
             world.step();
         }
-        world.client(0).shut_down(LEASE, true);
+        world.shut_down(LEASE, true);
         world.end(1);
         let left = runs_until_drained(&mut world);
         assert_eq!(left, ShutdownError::default(), "after {steps} steps");
@@ -146,7 +169,7 @@ fn releases_that_cannot_be_confirmed_are_counted() {
     world.end(1);
     let timeout = Duration::from_millis(500);
     let asked = world.now;
-    world.client(0).shut_down(timeout, false);
+    world.shut_down(timeout, false);
     let left = runs_until_drained(&mut world);
     assert_eq!((left.held, left.unconfirmed), (0, 1));
     assert_eq!(world.now.since(asked), timeout);
@@ -158,10 +181,8 @@ fn a_second_shutdown_can_bring_the_end_forward_and_not_put_it_off() {
         let mut world = World::new(3);
         world.lock(1, "k", renewing());
         let asked = world.now;
-        world.client(0).shut_down(Duration::from_secs(first), false);
-        world
-            .client(0)
-            .shut_down(Duration::from_secs(second), false);
+        world.shut_down(Duration::from_secs(first), false);
+        world.shut_down(Duration::from_secs(second), false);
         runs_until_drained(&mut world);
         let ends = Duration::from_secs(ends) + LAST_RELEASES;
         assert_eq!(world.now.since(asked), ends);
@@ -171,7 +192,7 @@ fn a_second_shutdown_can_bring_the_end_forward_and_not_put_it_off() {
 #[test]
 fn what_is_asked_for_after_the_end_is_refused() {
     let mut world = World::new(3);
-    world.client(0).shut_down(LEASE, false);
+    world.shut_down(LEASE, false);
     runs_until_drained(&mut world);
     world.ask(1, "k", waiting(LEASE));
     assert_eq!(world.refused(1), Cause::Stopped);
@@ -183,12 +204,7 @@ fn what_is_asked_for_after_the_end_is_refused() {
 #[test]
 fn what_was_left_is_counted() {
     let left = |held, unconfirmed| ShutdownError { held, unconfirmed }.to_string();
-    assert_eq!(
-        left(1, 0),
-        "1 section still held and 0 releases not confirmed when the time was up"
-    );
-    assert_eq!(
-        left(2, 1),
-        "2 sections still held and 1 release not confirmed when the time was up"
-    );
+    let one = "1 section still held and 0 releases not confirmed when the time was up";
+    let some = "2 sections still held and 1 release not confirmed when the time was up";
+    assert_eq!([left(1, 0), left(2, 1)], [one, some]);
 }

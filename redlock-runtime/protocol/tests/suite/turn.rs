@@ -12,10 +12,6 @@ fn queue(world: &mut World, sections: RangeInclusive<u64>, params: LockParams) {
     }
 }
 
-fn long_wait() -> LockParams {
-    waiting(Duration::from_secs(600))
-}
-
 /// What was seen of a row of sections.
 struct Row {
     /// How many began at the moment at which the one before ended.
@@ -48,14 +44,11 @@ fn short_sections_follow_each_other_without_a_node() {
         for length in [0, 1, 3, 8] {
             let mut world = World::new(nodes);
             world.client(0).start_wall_clock();
-            queue(&mut world, 1..=100, long_wait());
+            queue(&mut world, 1..=100, waiting(LONG));
             let began = world.now;
             let row = run_sections(&mut world, 1..=100, length * HOP);
-            assert!(
-                row.at_once >= 95,
-                "sections of {length} ms: {}",
-                row.at_once
-            );
+            let at_once = row.at_once;
+            assert!(at_once >= 95, "sections of {length} ms: {at_once}");
             let took = world.now.since(began);
             assert!(took <= 100 * length * HOP + 5 * ROUND_TRIP, "{took:?}");
             assert_eq!(world.sends(is_acquire).len(), nodes);
@@ -63,11 +56,8 @@ fn short_sections_follow_each_other_without_a_node() {
             let expected = took.as_millis() as usize / 20 + 3;
             assert!(rounds <= expected, "{rounds} rounds in {took:?}");
             world.run_for(10 * HOP);
-            assert_eq!(
-                world.sends(is_release).len(),
-                nodes,
-                "the turn is released once"
-            );
+            let released = world.sends(is_release).len();
+            assert_eq!(released, nodes, "the turn is released once");
             assert_eq!(world.carriers("k"), []);
         }
     }
@@ -77,7 +67,7 @@ fn short_sections_follow_each_other_without_a_node() {
 fn more_sections_than_a_block_has_tokens_take_another_block() {
     let mut world = World::new(3);
     world.client(0).start_wall_clock();
-    queue(&mut world, 1..=2_000, long_wait());
+    queue(&mut world, 1..=2_000, waiting(LONG));
     let began = world.now;
     run_sections(&mut world, 1..=2_000, Duration::ZERO);
     world.assert_within(12 * ROUND_TRIP, began);
@@ -89,18 +79,12 @@ fn a_section_begins_only_while_the_last_round_is_young() {
         let (lease, youth) = (Duration::from_millis(lease), Duration::from_millis(youth));
         for length in [1, 7, 19, 60] {
             let mut world = World::new(3);
-            let params = LockParams {
-                wait: Duration::from_secs(60),
-                ..params_of(lease)
-            };
-            queue(&mut world, 1..=40, params);
+            queue(&mut world, 1..=40, lasting(lease));
             for section in 1..=40 {
                 let (deadline, _) = world.granted(section);
                 let left = deadline.since(world.now);
-                assert!(
-                    left >= lease - youth,
-                    "sections of {length} ms, {section}: {left:?} of {lease:?} left"
-                );
+                let case = format!("sections of {length} ms, {section}");
+                assert!(left >= lease - youth, "{case}: {left:?} of {lease:?}");
                 world.run_for(length * HOP);
                 world.end(section);
             }
@@ -111,7 +95,7 @@ fn a_section_begins_only_while_the_last_round_is_young() {
 #[test]
 fn after_a_long_section_the_next_one_begins_within_a_round_trip() {
     let mut world = World::new(3);
-    queue(&mut world, 1..=10, long_wait());
+    queue(&mut world, 1..=10, waiting(LONG));
     for section in 1..=10 {
         let ended = world.now;
         let (deadline, _) = world.granted(section);
@@ -124,10 +108,11 @@ fn after_a_long_section_the_next_one_begins_within_a_round_trip() {
 }
 
 /// Waits for long, for a lease of this length.
-fn lasting(lease: u64) -> LockParams {
+fn lasting(lease: Duration) -> LockParams {
+    let wait = LONG;
     LockParams {
-        wait: Duration::from_secs(600),
-        ..params_of(Duration::from_secs(lease))
+        wait,
+        ..params_of(lease)
     }
 }
 
@@ -135,8 +120,8 @@ fn lasting(lease: u64) -> LockParams {
 #[test]
 fn the_keys_of_a_short_lease_behind_a_long_one_do_not_live_for_as_long_as_those() {
     let mut world = World::new(3);
-    world.ask(1, "k", lasting(60));
-    world.ask(2, "k", lasting(1));
+    world.ask(1, "k", lasting(12 * LEASE));
+    world.ask(2, "k", lasting(LEASE / 5));
     world.granted(1);
     world.end(1);
     let (deadline, _) = world.granted(2);
@@ -149,7 +134,7 @@ fn the_keys_of_a_short_lease_behind_a_long_one_do_not_live_for_as_long_as_those(
 #[test]
 fn one_round_tells_the_releases_of_all_who_let_go_in_a_while() {
     let mut world = World::new(3);
-    queue(&mut world, 1..=40, long_wait());
+    queue(&mut world, 1..=40, waiting(LONG));
     // The second one brings the tokens for those behind it.
     run_sections(&mut world, 1..=2, HOP);
     let before = world.sends(is_extend).len();
@@ -170,15 +155,14 @@ fn what_is_said_of_a_release_was_found_out_after_the_section_had_ended() {
     // Sections follow each other, and the keys are deleted while the third one runs.
     for (told, nodes) in [(false, 3), (true, 3), (false, 5), (true, 5)] {
         let mut world = World::new(nodes);
-        for node in &mut world.nodes {
-            node.tells_changes = told;
+        if !told {
+            world.tell_nothing();
         }
-        queue(&mut world, 1..=10, long_wait());
+        queue(&mut world, 1..=10, waiting(LONG));
         run_sections(&mut world, 1..=2, HOP);
         world.granted(3);
         world.forget_all("k");
-        world.release(3);
-        assert_eq!(world.answer(3), Answer::Released(Release::AlreadyExpired));
+        world.assert_release(3, Release::AlreadyExpired);
     }
 }
 
@@ -187,25 +171,21 @@ fn an_awaited_release_on_silent_nodes_is_unknown_after_the_node_timeout() {
     for waiters in [0, 3] {
         let mut world = World::new(3);
         world.ask(1, "k", params());
-        queue(&mut world, 2..=1 + waiters, long_wait());
+        queue(&mut world, 2..=1 + waiters, waiting(LONG));
         world.granted(1);
         world.run_for(100 * HOP);
         world.behave(0..3, Behavior::Unresponsive);
         let ended = world.now;
-        world.release(1);
-        assert_eq!(world.answer(1), Answer::Released(Release::Unknown));
-        assert_eq!(
-            world.now.since(ended),
-            params().round_timeout(),
-            "{waiters} waiters"
-        );
+        world.assert_release(1, Release::Unknown);
+        let took = world.now.since(ended);
+        assert_eq!(took, params().round_timeout(), "{waiters} waiters");
     }
 }
 
 #[test]
 fn a_section_that_is_stuck_blocks_its_turn_and_not_for_ever() {
     let mut world = World::new(3);
-    queue(&mut world, 1..=30, long_wait());
+    queue(&mut world, 1..=30, waiting(LONG));
     run_sections(&mut world, 1..=20, HOP);
     let began = world.now;
     world.granted(21);
@@ -216,12 +196,8 @@ fn a_section_that_is_stuck_blocks_its_turn_and_not_for_ever() {
     assert_eq!(world.majority_owner("k"), owner, "it has not let go");
     assert!(owner.is_some());
     world.granted(22);
-    let took = world.now.since(began);
-    assert_between(
-        took,
-        params().key_ttl() - Duration::from_millis(50),
-        params().key_ttl() + Duration::from_millis(200),
-    );
+    let (took, ttl) = (world.now.since(began), params().key_ttl());
+    assert_between(took, ttl - 50 * HOP, ttl + 200 * HOP);
     // It lets go of what is not its own any more.
     world.end(21);
     world.run_for(10 * HOP);
@@ -234,38 +210,29 @@ fn one_refresh_is_under_way_at_a_time() {
     let lag = Duration::from_millis(40);
     let mut world = World::new(3);
     world.behave(0..3, Behavior::Delayed(lag));
-    queue(&mut world, 1..=200, long_wait());
+    queue(&mut world, 1..=200, waiting(LONG));
     run_sections(&mut world, 1..=200, HOP);
-    let mut sent = world.sends(is_extend);
-    sent.retain(|(_, node)| node.0 == 0);
-    let follows = |pair: &[(Instant, NodeId)]| pair[1].0.since(pair[0].0) >= lag;
+    let sent = world.sends_to(0, is_extend);
+    let follows = |pair: &[Instant]| pair[1].since(pair[0]) >= lag;
     assert!(sent.windows(2).all(follows), "{sent:?}");
 }
 
 /// Else others would wait for as long after a crash, though the section was to have the lock for a moment.
 #[test]
 fn keys_live_no_longer_for_a_waiter_with_a_longer_lease() {
-    let long = || LockParams {
-        wait: 60 * LEASE,
-        ..params_of(12 * LEASE)
-    };
     let mut world = World::with_clients(3, 2);
     world.lock(1, "k", renewing());
-    world.ask(2, "k", long());
+    world.ask(2, "k", lasting(12 * LEASE));
     for _ in 0..10 {
         world.run_for(LEASE / 10);
         let last = world.now.after(params().key_ttl() + 20 * HOP);
         let expiries = world.expiries("k");
-        assert!(
-            expiries.iter().all(|&expiry| expiry <= last),
-            "{expiries:?}"
-        );
+        assert!(expiries.iter().all(|&at| at <= last), "{expiries:?}");
     }
     // It gets its own once it has the lock.
     world.end(1);
     let ended = world.now;
     world.granted(2);
     world.assert_within(2 * ROUND_TRIP, ended);
-    let until = world.now.after(12 * LEASE);
-    assert!(world.expiries("k").iter().all(|&expiry| expiry > until));
+    world.assert_lives_until(world.now.after(12 * LEASE));
 }

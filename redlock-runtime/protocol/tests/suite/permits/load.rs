@@ -3,61 +3,38 @@
 use super::*;
 use crate::dice::Dice;
 
+/// Asks again as soon as it has had its section.
+fn wish(permits: u32) -> Wish {
+    let params = waiting(LONG);
+    Wish::new(&["k"], LockParams { permits, ..params }, 5 * HOP).again(Duration::ZERO)
+}
+
 #[test]
 fn a_process_with_many_waiters_does_not_starve_another() {
     for nodes in [1, 3, 5] {
         let mut world = World::with_clients(nodes, 2);
-        let wait = waiting(Duration::from_secs(600));
-        for client in 0..2 {
-            world.client(client).start_wall_clock();
-        }
-        for section in 0..40 {
-            world.client(0).ask_permit(section, "k", 3, wait);
-        }
-        world.run_for(20 * HOP);
+        let mut crowd = Crowd::default();
         // The other one has as many at a time as there are permits.
-        for section in 0..3 {
-            world.client(1).ask_permit(section, "k", 3, wait);
-        }
-        let mut next = [40, 3];
-        let mut running: Vec<(usize, u64, Instant)> = Vec::new();
-        let mut served = [0_u32; 2];
-        let mut used = Duration::ZERO;
-        let (began, time) = (world.now, Duration::from_secs(2));
-        while world.now.since(began) < time {
-            world.run_for(HOP);
-            let now = world.now;
-            for (client, served) in served.iter_mut().enumerate() {
-                let answers = world.client(client).answers().to_vec();
-                for (section, answer) in answers {
-                    assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
-                    world.client(client).answered(section.0);
-                    running.push((client, section.0, now.after(5 * HOP)));
-                    assert!(running.len() <= 3);
-                    *served += 1;
-                }
+        for (client, callers) in [(0, 40), (1, 3)] {
+            world.client(client).start_wall_clock();
+            for section in 0..callers {
+                crowd.ask(&mut world, client, section, wish(3));
             }
-            used += HOP * running.len() as u32;
-            for (client, section, _) in running.extract_if(.., |run| now >= run.2) {
-                world.client(client).end(section);
-                world.client(client).ask_permit(next[client], "k", 3, wait);
-                next[client] += 1;
-            }
+            crowd.run_for(&mut world, 20 * HOP);
         }
+        crowd.served();
+        let time = Duration::from_secs(2);
+        crowd.run_for(&mut world, time);
         // If nodes forget the numbers, those of clocks have to be above them.
         let highest = world.nodes.iter().map(|node| node.counter("k")).max();
-        let clock = world.now.as_nanos() / 1_000;
-        assert!(
-            highest <= Some(clock),
-            "{nodes} nodes: {highest:?} at {clock}"
-        );
+        let clock = Some(world.now.as_nanos() / 1_000);
+        assert!(highest <= clock, "{nodes} nodes: {highest:?} at {clock:?}");
+        let served = counts(&crowd.served(), 2);
         let whole = served[0] + served[1];
         assert!(served[1] * 4 >= whole, "{nodes} nodes: {served:?}");
         assert!(served[0] * 4 >= whole, "{nodes} nodes: {served:?}");
-        assert!(
-            used >= time * 3 * 6 / 10,
-            "{nodes} nodes: {used:?} used, {served:?}"
-        );
+        let used = 5 * HOP * whole as u32;
+        assert!(used >= time * 3 * 6 / 10, "{nodes} nodes: {used:?} used");
     }
 }
 
@@ -66,10 +43,7 @@ fn a_process_with_many_waiters_does_not_starve_another() {
 fn a_section_costs_a_few_requests_however_many_processes_wait() {
     for clients in [1, 2, 4, 8, 16] {
         let (served, each) = load(8, clients, 16);
-        assert!(
-            each <= 16,
-            "{clients} processes: {each} for each of {served}"
-        );
+        assert!(each <= 16, "{clients} processes: {each} each, {served}");
     }
 }
 
@@ -93,34 +67,13 @@ fn permits_stay_in_use_when_more_processes_wait_than_there_are_permits() {
 /// there were, and how many requests for each of them.
 fn load(permits: u32, clients: usize, callers: usize) -> (usize, usize) {
     let mut world = World::with_clients(5, clients);
-    let wait = waiting(Duration::from_secs(600));
-    let mut asked = 0;
-    for client in (0..clients).cycle().take(callers) {
+    let mut crowd = Crowd::default();
+    for (section, client) in (1..).zip((0..clients).cycle().take(callers)) {
         world.client(client).start_wall_clock();
-        asked += 1;
-        world.client(client).ask_permit(asked, "k", permits, wait);
+        crowd.ask(&mut world, client, section, wish(permits));
     }
-    let mut running: Vec<(usize, u64, Instant)> = Vec::new();
-    let (mut served, end) = (0, world.now.after(Duration::from_secs(2)));
-    while world.now < end {
-        world.run_for(HOP);
-        let now = world.now;
-        for client in 0..clients {
-            for (section, answer) in world.client(client).answers().to_vec() {
-                assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
-                world.client(client).answered(section.0);
-                running.push((client, section.0, now.after(5 * HOP)));
-                served += 1;
-            }
-        }
-        for (client, section, _) in running.extract_if(.., |run| now >= run.2) {
-            world.client(client).end(section);
-            asked += 1;
-            world.client(client).ask_permit(asked, "k", permits, wait);
-        }
-    }
-    let sent = |client| world.client(client).sends(is_anything).len();
-    (served, (0..clients).map(sent).sum::<usize>() / served)
+    crowd.run_for(&mut world, Duration::from_secs(2));
+    crowd.served_and_requests(&world)
 }
 
 /// In some processes, while nodes come and go. The simulator draws no weights.
@@ -169,19 +122,18 @@ fn history(seed: u64) {
             sections += 1;
             let client = dice.below(clients as u64) as usize;
             let wait = dice.pick(&[Duration::ZERO, 40 * LEASE, 40 * LEASE]);
-            let renew = dice.one_in(3).then(|| default_renewal(LEASE));
-            let params = LockParams {
-                renew,
-                ..waiting(wait)
+            let params = match dice.one_in(3) {
+                true => renewing(),
+                false => params(),
             };
+            let params = LockParams { wait, ..params };
             let weight = match dice.one_in(2) {
                 true => 2 + dice.below(u64::from(permits) - 1) as u32,
                 false => 1,
             };
-            match weight {
-                1 => (world.client(client)).ask_permit(sections, "k", permits, params),
-                _ => (world.client(client)).ask_weight(sections, (weight, permits), params),
-            }
+            world
+                .client(client)
+                .ask_permits(sections, (weight, permits), params);
             asked.push((client, sections, weight));
         }
         if nodes >= 3 && (dice.one_in(200) || is_over) {
@@ -225,13 +177,9 @@ fn history(seed: u64) {
                 Some(other) => panic!("{seed}: {other:?}"),
             }
         }
-        holders.retain(|held| {
-            let goes_on = now < held.until;
-            if !goes_on {
-                world.client(held.client).end(held.section);
-            }
-            goes_on
-        });
+        for held in holders.extract_if(.., |held| held.until <= now) {
+            world.client(held.client).end(held.section);
+        }
         let largest = asked.iter().map(|(.., weight)| *weight).max();
         let is_idle = is_over && largest.is_some_and(|it| in_use(&holders) + it <= permits);
         free_since = is_idle.then(|| free_since.unwrap_or(now));
@@ -263,13 +211,11 @@ fn no_more_sections_start_in_a_period_than_there_are_permits() {
         let period = LEASE / 2;
         let params = LockParams {
             at_least: period,
-            ..waiting(Duration::from_secs(600))
+            ..waiting(LONG)
         };
         for section in 0..3 * u64::from(permits) {
             let client = section as usize % CLIENTS;
-            world
-                .client(client)
-                .ask_permit(section, "k", permits, params);
+            world.client(client).ask_permit(section, permits, params);
         }
         let mut starts = Vec::new();
         while starts.len() < 3 * count {

@@ -23,9 +23,7 @@ fn are_free(world: &World, permits: u32) -> bool {
 /// Lets this client have so many of the permits.
 fn hold(world: &mut World, client: usize, sections: std::ops::Range<u64>, permits: u32) {
     for section in sections {
-        world
-            .client(client)
-            .ask_permit(section, "k", permits, params());
+        world.client(client).ask_permit(section, permits, params());
         world.client(client).granted(section);
     }
 }
@@ -38,26 +36,19 @@ fn as_many_as_there_are_permits_have_one_at_a_time() {
             let mut tokens = Vec::new();
             for section in 0..u64::from(permits) {
                 let client = section as usize % 2;
-                world
-                    .client(client)
-                    .ask_permit(section, "k", permits, params());
+                world.client(client).ask_permit(section, permits, params());
                 tokens.push(world.client(client).granted(section).1);
             }
             tokens.sort_unstable();
             tokens.dedup();
             assert_eq!(tokens.len(), permits as usize, "no token is given twice");
             for client in 0..3 {
-                world.client(client).ask_permit(99, "k", permits, params());
-                let cause = world.client(client).refused(99);
-                let Cause::Contended { retry_after } = cause else {
-                    panic!("{cause:?}");
-                };
-                assert!(retry_after.is_some_and(|after| after <= params().key_ttl()));
+                world.client(client).ask_permit(99, permits, params());
+                let after = world.client(client).contended(99).expect("it is known");
+                assert!(after <= params().key_ttl());
             }
-            world.client(0).release(0);
-            let released = world.client(0).answer(0);
-            assert_eq!(released, Answer::Released(Release::Released));
-            world.client(2).ask_permit(100, "k", permits, params());
+            world.assert_release(0, Release::Released);
+            world.client(2).ask_permit(100, permits, params());
             world.client(2).granted(100);
         }
     }
@@ -68,7 +59,7 @@ fn a_free_permit_takes_one_round() {
     let mut world = World::new(3);
     for section in 0..3 {
         let asked = world.now;
-        world.client(0).ask_permit(section, "k", 3, params());
+        world.client(0).ask_permit(section, 3, params());
         let (deadline, _) = world.granted(section);
         assert_eq!(world.now.since(asked), ROUND_TRIP, "{section}");
         assert_eq!(deadline, asked.after(LEASE));
@@ -76,7 +67,7 @@ fn a_free_permit_takes_one_round() {
     // Several at once begin at different slots.
     let mut world = World::new(3);
     let asked = world.now;
-    (0..3).for_each(|section| world.client(0).ask_permit(section, "k", 3, params()));
+    (0..3).for_each(|section| world.client(0).ask_permit(section, 3, params()));
     (0..3).for_each(|section| assert!(world.granted(section).1 > Token(0)));
     assert_eq!(world.now.since(asked), ROUND_TRIP);
     // Nodes that owe many replies are spared.
@@ -89,7 +80,7 @@ fn who_does_not_wait_asks_for_a_slot_and_a_majority_which_one_is_free() {
     hold(&mut world, 0, 0..8, 8);
     world.run_for(LEASE / 2);
     let asked = world.now;
-    world.client(1).ask_permit(9, "k", 8, params());
+    world.client(1).ask_permit(9, 8, params());
     world.client(1).refused(9);
     // Any slot; which one the leader knows; and which one another node knows, whose release the leader may have missed.
     assert_eq!(world.now.since(asked), 3 * ROUND_TRIP);
@@ -99,25 +90,26 @@ fn who_does_not_wait_asks_for_a_slot_and_a_majority_which_one_is_free() {
     // One permit is free, and it is found by asking the leader.
     world.client(0).end(5);
     world.run_for(ROUND_TRIP);
-    world.client(1).ask_permit(10, "k", 8, params());
+    world.client(1).ask_permit(10, 8, params());
     world.client(1).granted(10);
     // The process that has all of its own permits knows it.
     let mut world = World::new(3);
     hold(&mut world, 0, 0..3, 3);
-    world.client(0).ask_permit(9, "k", 3, params());
-    let refused = world.client(0).answered(9);
-    assert!(matches!(refused, Some(Answer::Refused(_))));
+    world.client(0).ask_permit(9, 3, params());
+    let known = world.now;
+    world.contended(9);
+    assert_eq!(world.now, known);
 }
 
 #[test]
 fn a_node_that_refuses_releases_is_not_asked_which_permit_is_free() {
     let mut world = World::with_clients(3, 2);
     let leader = world.leader(&line_key("k"));
-    world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
+    world.behave([leader], Behavior::Refusing(Refuses::Releases));
     hold(&mut world, 0, 0..1, 2);
     for section in 1..10 {
         let asked = world.now;
-        world.client(1).ask_permit(section, "k", 2, waiting(LEASE));
+        world.client(1).ask_permit(section, 2, waiting(LEASE));
         world.client(1).granted(section);
         world.assert_within(LEASE / 20, asked);
         world.client(1).end(section);
@@ -130,28 +122,20 @@ fn the_earliest_end_of_a_lease_is_named() {
     let mut world = World::with_clients(3, 2);
     let leases = [LEASE, LEASE / 5, LEASE / 2];
     for (section, lease) in (0..).zip(leases) {
-        world
-            .client(0)
-            .ask_permit(section, "k", 3, params_of(lease));
+        world.client(0).ask_permit(section, 3, params_of(lease));
         world.granted(section);
     }
-    world.client(1).ask_permit(9, "k", 3, params());
-    let Cause::Contended { retry_after } = world.client(1).refused(9) else {
-        panic!("it is contended");
-    };
+    world.client(1).ask_permit(9, 3, params());
+    let after = world.client(1).contended(9).expect("it is known");
     let shortest = params_of(LEASE / 5).key_ttl();
-    let retry_after = retry_after.unwrap();
-    assert!(
-        retry_after <= shortest && retry_after > shortest / 2,
-        "{retry_after:?}"
-    );
+    assert_between(after, shortest / 2, shortest);
 }
 
 #[test]
 fn callers_of_one_process_are_served_in_order_and_without_asking() {
     let mut world = World::new(3);
     let wait = waiting(4 * LEASE);
-    (0..20).for_each(|section| world.client(0).ask_permit(section, "k", 2, wait));
+    (0..20).for_each(|section| world.client(0).ask_permit(section, 2, wait));
     (0..2).for_each(|section| assert!(world.granted(section).1 > Token(0)));
     world.run_for(20 * HOP);
     for next in 2..20 {
@@ -163,7 +147,7 @@ fn callers_of_one_process_are_served_in_order_and_without_asking() {
     }
     // Short ones follow each other in the turn.
     let mut world = World::new(3);
-    (0..200).for_each(|section| world.client(0).ask_permit(section, "k", 2, wait));
+    (0..200).for_each(|section| world.client(0).ask_permit(section, 2, wait));
     let mut last = world.now;
     for section in 0..200 {
         world.granted(section);
@@ -182,9 +166,7 @@ fn the_first_permit_that_is_given_back_anywhere_goes_to_a_waiter() {
         hold(&mut world, 0, 0..2, 4);
         hold(&mut world, 1, 2..4, 4);
         for section in 10..12 {
-            world
-                .client(2)
-                .ask_permit(section, "k", 4, waiting(2 * LEASE));
+            world.client(2).ask_permit(section, 4, waiting(2 * LEASE));
         }
         world.run_for(100 * HOP);
         world.client(returned / 2).end(returned as u64);
@@ -212,11 +194,11 @@ fn who_has_waited_for_long_still_hears_of_a_release() {
         let all = 0..u64::from(permits);
         for section in all.clone() {
             let renewing = renewing();
-            world.client(0).ask_permit(section, "k", permits, renewing);
+            world.client(0).ask_permit(section, permits, renewing);
             world.client(0).granted(section);
         }
         let long = Duration::from_secs(60);
-        world.client(1).ask_permit(9, "k", permits, waiting(long));
+        world.client(1).ask_permit(9, permits, waiting(long));
         // Whenever the look was at which the key of the line had gone.
         world.run_for(Duration::from_secs(25));
         let began = world.now;
@@ -231,7 +213,7 @@ fn who_has_waited_for_long_still_hears_of_a_release() {
 fn a_caller_is_refused_when_it_has_waited_for_so_long() {
     let mut world = World::with_clients(3, 2);
     for section in 0..3 {
-        world.client(0).ask_permit(section, "k", 3, renewing());
+        world.client(0).ask_permit(section, 3, renewing());
         world.granted(section);
     }
     let began = world.now;
@@ -239,17 +221,13 @@ fn a_caller_is_refused_when_it_has_waited_for_so_long() {
     for (section, share) in [(1, 2), (2, 8), (3, 4)] {
         world
             .client(1)
-            .ask_permit(section, "k", 3, waiting(LEASE / share));
+            .ask_permit(section, 3, waiting(LEASE / share));
     }
     for (section, share) in [(2, 8), (3, 4), (1, 2)] {
-        let refused = world.client(1).refused(section);
-        assert!(matches!(refused, Cause::Contended { .. }), "{refused:?}");
-        let waited = world.now.since(began);
+        world.client(1).contended(section);
         let least = LEASE / share;
-        assert!(
-            waited >= least && waited <= least + params().node_timeout,
-            "{section}: {waited:?}"
-        );
+        let most = least + params().node_timeout;
+        assert_between(world.now.since(began), least, most);
     }
     world.run_for(Ticket::LASTS);
     assert!(world.client(1).is_idle());
@@ -261,16 +239,13 @@ fn an_outage_is_told_and_not_taken_for_contention() {
     hold(&mut world, 0, 0..2, 8);
     world.behave([0, 1], Behavior::Unresponsive);
     let asked = world.now;
-    world.client(1).ask_permit(9, "k", 8, params());
+    world.client(1).ask_permit(9, 8, params());
     assert_eq!(world.client(1).refused(9), Cause::NoQuorum);
-    let took = world.now.since(asked);
-    assert!(
-        took <= params().node_timeout,
-        "one round and not eight: {took:?}"
-    );
-    world.client(1).ask_permit(10, "k", 8, waiting(LEASE));
+    // One round, and not eight.
+    world.assert_within(params().node_timeout, asked);
+    world.client(1).ask_permit(10, 8, waiting(LEASE));
     assert_eq!(world.client(1).refused(10), Cause::NoQuorum);
-    world.client(1).ask_permit(11, "k", 8, waiting(4 * LEASE));
+    world.client(1).ask_permit(11, 8, waiting(4 * LEASE));
     world.run_for(LEASE);
     world.behave([0, 1], Behavior::Healthy);
     world.client(1).granted(11);
@@ -280,27 +255,18 @@ fn an_outage_is_told_and_not_taken_for_contention() {
 fn a_permit_is_lost_renewed_and_extended_by_itself() {
     let mut world = World::new(3);
     for section in 0..3 {
-        world.client(0).ask_permit(section, "k", 3, renewing());
+        world.client(0).ask_permit(section, 3, renewing());
         world.granted(section);
     }
     world.run_for(30 * HOP);
     world.delete_all(&slot_key("k", 1));
     world.run_for(20 * HOP);
-    let lost: Vec<u64> = world
-        .answers()
-        .iter()
-        .map(|(section, _)| section.0)
-        .collect();
-    let [lost] = lost[..] else {
+    let [(SectionId(lost), _)] = *world.answers() else {
         panic!("{:?}", world.answers());
     };
-    assert!(matches!(
-        world.answer(lost),
-        Answer::Over(Loss::Lost { .. })
-    ));
+    world.lost(lost);
     world.run_for(2 * LEASE);
-    let others: Vec<u64> = (0..3).filter(|&section| section != lost).collect();
-    for section in others {
+    for section in (0..3).filter(|&section| section != lost) {
         let mut renewed = 0;
         while let Some(Answer::Extended { deadline }) = world.client(0).answered(section) {
             renewed += u32::from(deadline > world.now.before(LEASE));
@@ -310,14 +276,9 @@ fn a_permit_is_lost_renewed_and_extended_by_itself() {
         world.extend(section);
         let deadline = asked.after(LEASE);
         assert_eq!(world.answer(section), Answer::Extended { deadline });
-        world.release(section);
-        assert_eq!(world.answer(section), Answer::Released(Release::Released));
+        world.assert_release(section, Release::Released);
     }
-    world.release(lost);
-    assert_eq!(
-        world.answer(lost),
-        Answer::Released(Release::AlreadyExpired)
-    );
+    world.assert_release(lost, Release::AlreadyExpired);
     world.run_for(10 * HOP);
     assert!(are_free(&world, 3) && world.client(0).is_idle());
 }
@@ -327,30 +288,11 @@ fn a_lease_that_ends_makes_its_permit_free() {
     let mut world = World::with_clients(3, 2);
     hold(&mut world, 0, 0..2, 2);
     let wait = waiting(3 * LEASE);
-    world.client(1).ask_permit(9, "k", 2, wait);
+    world.client(1).ask_permit(9, 2, wait);
     world.client(0).restart();
     let began = world.now;
     world.client(1).granted(9);
     assert!(world.now.since(began) <= params().key_ttl() + LEASE / 5);
-}
-
-#[test]
-fn a_shutdown_ends_those_that_wait_and_waits_for_those_that_hold() {
-    let mut world = World::new(3);
-    hold(&mut world, 0, 0..2, 2);
-    world.client(0).ask_permit(2, "k", 2, waiting(LEASE));
-    world.run_for(20 * HOP);
-    world.client(0).shut_down(LEASE, false);
-    assert_eq!(world.refused(2), Cause::Stopped);
-    world.client(0).ask_permit(3, "k", 2, params());
-    assert_eq!(world.refused(3), Cause::Stopped);
-    world.end(0);
-    world.run_for(20 * HOP);
-    assert_eq!(world.client(0).drained(), None, "one still has its permit");
-    world.end(1);
-    world.run_for(20 * HOP);
-    let left = ShutdownError::default();
-    assert_eq!(world.client(0).drained(), Some(left));
 }
 
 /// Processes that do not agree share the slots that they have in common.
@@ -359,18 +301,12 @@ fn the_largest_number_of_permits_counts() {
     let mut world = World::with_clients(3, 2);
     hold(&mut world, 0, 0..2, 2);
     hold(&mut world, 1, 2..5, 5);
-    world.client(1).ask_permit(9, "k", 5, params());
-    assert!(matches!(
-        world.client(1).refused(9),
-        Cause::Contended { .. }
-    ));
+    world.client(1).ask_permit(9, 5, params());
+    world.client(1).contended(9);
     world.client(1).end(2);
     world.run_for(10 * HOP);
-    world.client(0).ask_permit(9, "k", 2, params());
-    assert!(matches!(
-        world.client(0).refused(9),
-        Cause::Contended { .. }
-    ));
+    world.client(0).ask_permit(9, 2, params());
+    world.client(0).contended(9);
 }
 
 #[test]
@@ -383,27 +319,18 @@ fn callers_with_other_options_compete_for_the_same_slots() {
             wait: 2 * LEASE,
             ..params_of(lease)
         };
-        world.client(0).ask_permit(section, "k", 2, wait);
+        world.client(0).ask_permit(section, 2, wait);
     }
     world.run_for(10 * HOP);
     assert_eq!(world.answers(), []);
     (0..2).for_each(|section| world.end(section));
     for _ in 10..14 {
-        while world.answers().is_empty() {
-            assert!(world.step());
-        }
-        let (section, answer) = world.answers()[0].clone();
-        let lease = LEASE * (1 + section.0 as u32 % 2);
-        let Answer::Granted { deadline, .. } = answer else {
-            panic!("{answer:?}");
-        };
-        let left = deadline.since(world.now);
-        assert!(
-            left <= lease && left > lease * 9 / 10,
-            "{section:?}: {left:?}"
-        );
-        world.answer(section.0);
-        world.end(section.0);
+        world.run_until(|world| !world.answers().is_empty());
+        let SectionId(section) = world.answers()[0].0;
+        let lease = LEASE * (1 + section as u32 % 2);
+        let (deadline, _) = world.granted(section);
+        assert_between(deadline.since(world.now), lease * 9 / 10, lease);
+        world.end(section);
     }
 }
 
@@ -414,9 +341,7 @@ fn several_callers_who_meet_an_outage_ask_no_more_often_than_one() {
         let mut world = World::new(2);
         world.behave([1], Behavior::Unresponsive);
         for section in 0..callers {
-            world
-                .client(0)
-                .ask_permit(section, "k", 2, waiting(Duration::from_secs(600)));
+            world.client(0).ask_permit(section, 2, waiting(LONG));
         }
         world.run_for(Duration::from_secs(20));
         world.sends(is_acquire).len()
@@ -439,7 +364,7 @@ fn who_is_far_from_the_leader_asks_it_all_the_same() {
     for section in 0..8 {
         for client in 0..2 {
             let mut client = world.client(client);
-            client.ask_permit(section, "k", 2, waiting(20 * LEASE));
+            client.ask_permit(section, 2, waiting(20 * LEASE));
         }
     }
     for section in 0..8 {
@@ -470,7 +395,7 @@ fn callers_that_take_turns_at_asking_do_not_ask_as_fast_as_nodes_reply() {
         }
         for section in 0..3 {
             let mut client = world.client(0);
-            client.ask_permit(section, "k", permits, waiting(wait));
+            client.ask_permit(section, permits, waiting(wait));
         }
         world.run_for(LEASE);
         let asked = world.sends(is_acquire).len();
@@ -484,7 +409,7 @@ fn keys_that_nobody_comes_for_hide_no_free_slot_for_long() {
     for hidden in 0..2 {
         let mut world = World::with_clients(5, 2);
         hold(&mut world, 0, 0..2, 2);
-        world.client(1).ask_permit(9, "k", 2, waiting(LEASE));
+        world.client(1).ask_permit(9, 2, waiting(LEASE));
         world.run_for(10 * HOP);
         let leader = world.leader(&line_key("k"));
         for slot in 0..2 {
@@ -516,15 +441,15 @@ fn a_slot_that_only_other_nodes_call_free_keeps_nobody_from_the_next() {
         (0..5).for_each(|node| world.client(1).set_lag(node, lag));
     };
     lag(&mut world, LEASE / 250);
-    world.client(1).ask_permit(8, "k", 3, params());
+    world.client(1).ask_permit(8, 3, params());
     world.client(1).refusal(8);
     world.run_for(LEASE / 100);
     lag(&mut world, Duration::ZERO);
-    world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
+    world.behave([leader], Behavior::Refusing(Refuses::Releases));
     world.client(0).end(0);
     world.run_for(10 * HOP);
-    world.nodes[leader].behavior = Behavior::Healthy;
-    world.client(1).ask_permit(9, "k", 3, waiting(LEASE));
+    world.behave([leader], Behavior::Healthy);
+    world.client(1).ask_permit(9, 3, waiting(LEASE));
     world.run_for(10 * HOP);
     // At its second look it asks another node, too.
     world.delete(leader, &line_key("k"));
@@ -547,14 +472,14 @@ fn a_node_that_has_lost_ones_own_slots_shows_the_free_one() {
         }
         world.run_for(LEASE / 10);
         let order = world.order(&line_key("k"));
-        world.nodes[order[0]].behavior = Behavior::Refusing(Refuses::Releases);
+        world.behave([order[0]], Behavior::Refusing(Refuses::Releases));
         world.client(1).end(other);
         world.run_for(10 * HOP);
         for slot in slots(4) {
             world.nodes[order[1]].forget_key(&slot);
         }
         let asked = world.now;
-        world.client(0).ask_permit(9, "k", 4, waiting(LEASE));
+        world.client(0).ask_permit(9, 4, waiting(LEASE));
         world.client(0).granted(9);
         world.assert_within(LEASE / 20, asked);
     }

@@ -38,7 +38,13 @@ pub(crate) struct Served {
     pub(crate) until: Instant,
 }
 
-/// Fails if two hold what excludes each other, or a token is not above earlier ones.
+/// How many of these sections each client has had.
+pub(crate) fn counts(served: &[Served], clients: usize) -> Vec<usize> {
+    let of = |client| served.iter().filter(move |it| it.client == client);
+    (0..clients).map(|client| of(client).count()).collect()
+}
+
+/// Fails if more hold a lock at once than may, or a token is not above earlier ones.
 #[derive(Default)]
 pub(crate) struct Crowd {
     waiting: BTreeMap<(usize, u64), Wish>,
@@ -89,6 +95,18 @@ impl Crowd {
         std::mem::take(&mut self.served)
     }
 
+    /// How many have been served since the last call, and how many requests of all clients since their start there
+    /// are for each of them.
+    pub(crate) fn served_and_requests(&mut self, world: &World) -> (usize, usize) {
+        let served = self.served().len();
+        let sent = world
+            .clients
+            .iter()
+            .map(|client| client.sent())
+            .sum::<usize>();
+        (served, sent / served)
+    }
+
     /// What is due now.
     fn go_on(&mut self, world: &mut World) {
         let now = world.now;
@@ -118,13 +136,17 @@ impl Crowd {
         let Some(wish) = self.waiting.remove(&(client, section)) else {
             return;
         };
-        let is_alone = wish.params.mode == Mode::Exclusive;
-        for (held, other) in &self.holding {
-            let shares = !is_alone && other.params.mode == Mode::Shared;
-            let meets = wish.keys.iter().any(|key| other.keys.contains(key));
-            assert!(shares || !meets, "{client} beside {held:?}");
-        }
-        for key in &wish.keys {
+        let Wish { keys, params, .. } = &wish;
+        let is_alone = params.mode == Mode::Exclusive && params.permits == 0;
+        let excludes = |other: &Wish| {
+            let shares = params.mode == Mode::Shared && other.params.mode == Mode::Shared;
+            !shares && keys.iter().any(|key| other.keys.contains(key))
+        };
+        let others = self.holding.iter().filter(|(_, other)| excludes(other));
+        let beside: Vec<&Served> = others.map(|(held, _)| held).collect();
+        let most = params.permits.max(1) as usize;
+        assert!(beside.len() < most, "{client} beside {beside:?}");
+        for key in keys {
             let [any, alone] = self.tokens.entry(key.clone()).or_default();
             let before = if is_alone { *any } else { *alone };
             assert!(token > before, "{token} of {key} after {before}");

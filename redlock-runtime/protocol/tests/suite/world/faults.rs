@@ -31,10 +31,14 @@ impl World {
         }
     }
 
-    /// No node tells clients that connect from now on of changes.
+    /// No node tells any client of changes from now on.
     pub(crate) fn tell_nothing(&mut self) {
-        for node in &mut self.nodes {
-            node.tells_changes = false;
+        for node in 0..self.nodes.len() {
+            self.nodes[node].tells_changes = false;
+            self.break_connections(node);
+        }
+        for client in 0..self.clients.len() {
+            self.await_votes(client);
         }
     }
 
@@ -54,18 +58,8 @@ impl World {
             };
             connection.tracked.clear();
             if connection.tells_changes {
-                let key = None;
                 let id = connection.id;
-                self.tell(
-                    node,
-                    client,
-                    id,
-                    HOP,
-                    Event::Changed {
-                        node: NodeId(node),
-                        key,
-                    },
-                );
+                self.tell_of(node, client, id, None);
             }
         }
     }
@@ -85,18 +79,7 @@ impl World {
     /// All clients lose their connections to this node.
     pub(crate) fn break_connections(&mut self, node: usize) {
         for client in 0..self.clients.len() {
-            self.break_connection(client, node);
-        }
-    }
-
-    pub(super) fn break_connection(&mut self, client: usize, node: usize) {
-        if let Some(connection) = self.nodes[node].connections.remove(&client) {
-            let news = Event::Disconnected {
-                node: NodeId(node),
-                connection: connection.id,
-                reason: "reset".into(),
-            };
-            self.handle(client, news);
+            self.client(client).break_connection(node);
         }
     }
 
@@ -107,13 +90,15 @@ impl World {
 
     /// The node accepts no connection any more, and those that it had are gone.
     pub(crate) fn kill(&mut self, node: usize) {
-        self.nodes[node].behavior = Behavior::Dead;
-        self.break_connections(node);
+        self.behave([node], Behavior::Dead);
     }
 
     pub(crate) fn behave(&mut self, nodes: impl IntoIterator<Item = usize>, behavior: Behavior) {
         for node in nodes {
             self.nodes[node].behavior = behavior;
+            if behavior == Behavior::Dead {
+                self.break_connections(node);
+            }
         }
     }
 }

@@ -10,12 +10,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redlock_protocol::*;
 
-use self::{client::Client, node::Origin};
 pub(crate) use self::{
-    client::{POOL, Process, WHOLE_POOL, member, question},
-    crowd::{Crowd, Served, Wish},
+    client::{Acts, POOL, WHOLE_POOL, member, question},
+    crowd::{Crowd, Served, Wish, counts},
     faults::LOSSES,
     node::{Behavior, Node, Refuses},
+};
+use self::{
+    client::{Client, Process},
+    node::Origin,
 };
 
 /// The time of a message from a client to a node, or back.
@@ -25,6 +28,9 @@ pub(crate) const HOP: Duration = Duration::from_millis(1);
 pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(2);
 
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
+
+/// Who waits for so long is served in the end.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 /// No test waits for longer than this for an answer.
 const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
@@ -61,6 +67,15 @@ pub(crate) fn pinging(interval: Duration) -> Settings {
     }
 }
 
+/// With another longest lease.
+pub(crate) fn other_fleet() -> Settings {
+    let max_ttl = settings().default_ttl;
+    Settings {
+        max_ttl,
+        ..settings()
+    }
+}
+
 /// One attempt for the default lease.
 pub(crate) fn params() -> LockParams {
     LockParams::of(LEASE)
@@ -74,6 +89,17 @@ pub(crate) fn params_of(lease: Duration) -> LockParams {
 /// The default lease, waited for.
 pub(crate) fn waiting(wait: Duration) -> LockParams {
     LockParams { wait, ..params() }
+}
+
+/// Waits until nodes vote that have lost their memory.
+pub(crate) fn patient() -> LockParams {
+    waiting(10 * settings().max_ttl)
+}
+
+/// The same, and shares the key.
+pub(crate) fn shared(params: LockParams) -> LockParams {
+    let mode = Mode::Shared;
+    LockParams { mode, ..params }
 }
 
 /// The default lease, renewed until its end.
@@ -155,10 +181,10 @@ impl World {
     /// them.
     pub(crate) fn starting(behaviors: &[Behavior]) -> Self {
         let mut world = Self::new(behaviors.len());
-        for (node, &behavior) in behaviors.iter().enumerate() {
-            world.nodes[node].behavior = behavior;
+        for (node, &behavior) in world.nodes.iter_mut().zip(behaviors) {
+            node.behavior = behavior;
         }
-        world.client(0).restart();
+        world.restart();
         world.run_for(20 * HOP);
         world
     }
@@ -200,9 +226,7 @@ impl World {
 
     /// Runs until this node votes for the only client.
     pub(crate) fn await_vote(&mut self, node: usize) {
-        while self.state(node) != NodeState::Up {
-            assert!(self.step());
-        }
+        self.run_until(|world| world.state(node) == NodeState::Up);
     }
 
     #[track_caller]
@@ -216,77 +240,17 @@ impl World {
     /// that took.
     pub(crate) fn votes_again(&mut self, node: usize) -> Duration {
         let from = self.now;
-        while self.state(node) == NodeState::Up {
-            assert!(self.step());
-        }
+        self.run_until(|world| world.state(node) != NodeState::Up);
         self.await_vote(node);
         self.now.since(from)
     }
 
-    /// What one client does and sees.
-    pub(crate) fn client(&mut self, client: usize) -> Process<'_> {
-        Process::new(self, client)
-    }
-
-    pub(crate) fn ask(&mut self, section: u64, key: &str, params: LockParams) {
-        self.client(0).ask(section, key, params);
-    }
-
-    /// The only client's section ends, without a word about its release.
-    pub(crate) fn end(&mut self, section: u64) {
-        self.client(0).end(section);
-    }
-
-    /// The only client's section ends, and its caller awaits what becomes of its release.
-    pub(crate) fn release(&mut self, section: u64) {
-        self.client(0).release(section);
-    }
-
-    pub(crate) fn extend(&mut self, section: u64) {
-        self.client(0).extend(section);
-    }
-
-    pub(crate) fn answer(&mut self, section: u64) -> Answer {
-        self.client(0).answer(section)
-    }
-
-    /// The deadline and the token of a section of the only client, once it is granted.
-    pub(crate) fn granted(&mut self, section: u64) -> (Instant, Token) {
-        self.client(0).granted(section)
-    }
-
-    /// The cause for which a section of the only client is refused.
-    pub(crate) fn refused(&mut self, section: u64) -> Cause {
-        self.client(0).refused(section)
-    }
-
-    /// A lock for the only client: see [`Process::lock`].
-    pub(crate) fn lock(&mut self, section: u64, key: &str, params: LockParams) -> (Instant, Token) {
-        self.client(0).lock(section, key, params)
-    }
-
-    pub(crate) fn contended(&mut self, section: u64) -> Option<Duration> {
-        self.client(0).contended(section)
-    }
-
-    pub(crate) fn quarantined(&mut self, section: u64) {
-        self.client(0).quarantined(section);
-    }
-
-    pub(crate) fn refusal(&mut self, section: u64) -> Refusal {
-        self.client(0).refusal(section)
-    }
-
-    pub(crate) fn extended(&mut self, section: u64) -> Instant {
-        self.client(0).extended(section)
-    }
-
-    pub(crate) fn lost(&mut self, section: u64) {
-        self.client(0).lost(section);
-    }
-
-    pub(crate) fn expired(&mut self, section: u64) {
-        self.client(0).expired(section);
+    /// One of the clients. What the world itself does, the first one does.
+    pub(crate) fn client(&mut self, number: usize) -> Process<'_> {
+        Process {
+            world: self,
+            number,
+        }
     }
 
     #[track_caller]
@@ -301,26 +265,6 @@ impl World {
         assert!(left.is_zero(), "granted {left:?} too early");
     }
 
-    /// What nobody has asked [`World::answer`] for yet.
-    pub(crate) fn answers(&self) -> &[(SectionId, Answer)] {
-        &self.clients[0].answers
-    }
-
-    /// Every action of the only client, with the time at which it was taken.
-    pub(crate) fn log(&self) -> &[(Instant, Action)] {
-        &self.clients[0].log
-    }
-
-    /// The requests of the only client.
-    pub(crate) fn sends(&self, kind: impl Fn(&Request) -> bool) -> Vec<(Instant, NodeId)> {
-        self.clients[0].sends(kind)
-    }
-
-    /// The state of a node as the only client reported it last.
-    pub(crate) fn state(&self, node: usize) -> NodeState {
-        self.clients[0].state(node)
-    }
-
     /// How many requests are on their way to this node.
     pub(crate) fn under_way(&self, node: usize) -> usize {
         let messages = self.messages.values();
@@ -331,30 +275,37 @@ impl World {
     /// Lets one message arrive, or one timer wake, whichever is next. False when the world has
     /// come to rest.
     pub(crate) fn step(&mut self) -> bool {
-        let message = self.messages.first_key_value().map(|(&(at, _), _)| at);
-        let wakeup = self.next_wakeup();
-        match (message, wakeup) {
-            (None, None) => return false,
-            (Some(at), wakeup) if wakeup.is_none_or(|(wake, _)| at <= wake) => {
-                self.now = self.now.max(at);
-                if let Some((_, message)) = self.messages.pop_first() {
-                    self.arrive(message);
-                }
-            }
-            (_, Some((at, client))) => {
-                self.now = self.now.max(at);
-                let woken = if self.woken.0 == self.now {
-                    self.woken.1 + 1
-                } else {
-                    0
-                };
-                assert!(woken < 1_000, "client {client} wakes again and again");
-                self.woken = (self.now, woken);
-                self.handle(client, Event::Wakeup);
-            }
-            (Some(_), None) => unreachable!("covered by the guard above"),
+        let Some(next) = self.next() else {
+            return false;
+        };
+        self.now = self.now.max(next);
+        if self
+            .messages
+            .first_key_value()
+            .is_some_and(|((at, _), _)| *at <= next)
+        {
+            let (_, message) = self.messages.pop_first().expect("it is due");
+            self.arrive(message);
+        } else if let Some((_, client)) = self.next_wakeup() {
+            self.woken = match self.woken {
+                (at, times) if at == self.now => (at, times + 1),
+                _ => (self.now, 0),
+            };
+            assert!(
+                self.woken.1 < 1_000,
+                "client {client} wakes again and again"
+            );
+            self.hand_in(client, Event::Wakeup);
         }
         true
+    }
+
+    /// Lets things happen until this is so.
+    #[track_caller]
+    pub(crate) fn run_until(&mut self, is_so: impl Fn(&mut Self) -> bool) {
+        while !is_so(self) {
+            assert!(self.step(), "it is never so");
+        }
     }
 
     pub(crate) fn run_for(&mut self, time: Duration) {
@@ -386,11 +337,8 @@ impl World {
 
     /// The owners of `key` that a majority of the nodes carries: at most one.
     pub(crate) fn majority_owner(&self, key: &str) -> Option<Owner> {
-        let owners = self
-            .nodes
-            .iter()
-            .filter_map(|node| node.owner(key, self.now));
-        let owners: Vec<Owner> = owners.collect();
+        let nodes = self.nodes.iter();
+        let owners: Vec<Owner> = nodes.filter_map(|node| node.owner(key, self.now)).collect();
         let count = |owner: &&Owner| owners.iter().filter(|other| other == owner).count();
         let needed = majority(self.nodes.len());
         owners.iter().find(|owner| count(owner) >= needed).copied()
@@ -398,11 +346,17 @@ impl World {
 
     /// When the keys expire on the nodes that have them.
     pub(crate) fn expiries(&self, key: &str) -> Vec<Instant> {
-        let expiries = self
-            .nodes
-            .iter()
-            .filter_map(|node| node.expiry(key, self.now));
-        expiries.collect()
+        let nodes = self.nodes.iter();
+        nodes
+            .filter_map(|node| node.expiry(key, self.now))
+            .collect()
+    }
+
+    /// No key of the lock `k` expires before this.
+    #[track_caller]
+    pub(crate) fn assert_lives_until(&self, time: Instant) {
+        let expiries = self.expiries("k");
+        assert!(expiries.iter().all(|&at| at >= time), "{expiries:?}");
     }
 
     /// The order in which the nodes are asked for `key`; the first one is its leader.
@@ -416,7 +370,7 @@ impl World {
         self.order(key)[0]
     }
 
-    fn handle(&mut self, client: usize, event: Event) {
+    fn hand_in(&mut self, client: usize, event: Event) {
         self.clients[client].tick(self.now);
         self.clients[client].protocol.handle(event, self.now);
         self.carry_out(client);
@@ -529,6 +483,16 @@ impl World {
         }
     }
 
+    /// Tells a client that this key, or any key, may have changed.
+    fn tell_of(&mut self, node: usize, client: usize, id: ConnectionId, key: Option<&str>) {
+        let key = key.map(Arc::from);
+        let news = Event::Changed {
+            node: NodeId(node),
+            key,
+        };
+        self.tell(node, client, id, HOP, news);
+    }
+
     /// Tells the clients that have read `key` that it has changed. The one that changed it is not
     /// told, but is forgotten like the others: that is what Redis does.
     fn notify(&mut self, node: usize, key: &str, writer: Option<usize>) {
@@ -538,38 +502,29 @@ impl World {
             };
             let id = connection.id;
             if connection.tracked.remove(key) && writer != Some(client) {
-                let key = Some(Arc::from(key));
-                let node = NodeId(node);
-                self.tell(node.0, client, id, HOP, Event::Changed { node, key });
+                self.tell_of(node, client, id, Some(key));
             }
         }
     }
 
     fn arrive(&mut self, message: Message) {
         match message {
+            Message::News { client, .. } if self.clients[client].paused_until > self.now => {
+                self.post(self.clients[client].paused_until, message);
+            }
             Message::News {
                 client,
                 incarnation,
                 connection,
                 event,
             } => {
-                let resumes = self.clients[client].paused_until;
-                if resumes > self.now {
-                    let message = Message::News {
-                        client,
-                        incarnation,
-                        connection,
-                        event,
-                    };
-                    return self.post(resumes, message);
-                }
                 let is_connected = |(node, id): (NodeId, ConnectionId)| {
                     let current = self.nodes[node.0].connections.get(&client);
                     current.is_some_and(|current| current.id == id)
                 };
                 let is_current = incarnation == self.clients[client].incarnation;
                 if is_current && connection.is_none_or(is_connected) {
-                    self.handle(client, event);
+                    self.hand_in(client, event);
                 }
             }
             Message::Request {

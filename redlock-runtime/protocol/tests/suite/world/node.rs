@@ -22,8 +22,6 @@ pub(crate) enum Behavior {
     WithoutScripts,
     /// Replies with an error that comes before anything is written.
     Refusing(Refuses),
-    /// Carries out what it is asked, and replies with an error.
-    FailingAfterwards,
     /// Carries out what it is asked, and says that each block begins with this number.
     Claiming(Token),
 }
@@ -81,7 +79,6 @@ pub(super) struct Connection {
 
 impl Node {
     pub(super) fn new(index: usize, behavior: Behavior, now: Instant) -> Self {
-        let uptime = Duration::from_secs(3_600);
         Self {
             behavior,
             clock_ahead: Duration::ZERO,
@@ -93,7 +90,7 @@ impl Node {
             work: Duration::ZERO,
             model: Model::new(name(index, 0)),
             process: 0,
-            started: earlier(now, uptime),
+            started: now.before(Duration::from_secs(3_600)),
             index,
             connections: BTreeMap::new(),
         }
@@ -158,16 +155,12 @@ impl Node {
         if let Behavior::Refusing(what) = self.behavior
             && what.matches(request)
         {
-            let message = "REFUSED for this test".into();
-            let is_untouched = true;
-            return (
-                Reply::Refused {
-                    reason: Rejection::Other,
-                    message,
-                    is_untouched,
-                },
-                Vec::new(),
-            );
+            let refused = Reply::Refused {
+                reason: Rejection::Other,
+                message: "REFUSED for this test".into(),
+                is_untouched: true,
+            };
+            return (refused, Vec::new());
         }
         if *request == Request::Identify {
             if self.behavior == Behavior::WithoutScripts {
@@ -192,18 +185,6 @@ impl Node {
             && connection.tells_changes
         {
             connection.tracked.insert(Arc::clone(key));
-        }
-        if self.behavior == Behavior::FailingAfterwards {
-            let message = "FAILED for this test".into();
-            let is_untouched = false;
-            return (
-                Reply::Refused {
-                    reason: Rejection::Other,
-                    message,
-                    is_untouched,
-                },
-                changed,
-            );
         }
         (self.behavior.report(reply), changed)
     }
@@ -286,24 +267,13 @@ impl Node {
         self.model = Model::new(self.model.server.take());
     }
 
-    /// As `SWAPDB` with a database that has nothing in it that counts here.
-    pub(crate) fn swap_with_empty(&mut self) {
-        self.model.lose_memory();
-    }
-
     /// Another process goes on at this address, with what `data` has, or with nothing.
     pub(super) fn restart(&mut self, data: Option<&Self>, now: Instant) {
         self.process += 1;
         self.started = now;
         let server = name(self.index, self.process);
-        self.model = match data {
-            Some(data) => {
-                let mut model = data.model.clone();
-                model.restart(server);
-                model
-            }
-            None => Model::new(server),
-        };
+        self.model = data.map_or_else(Model::default, |data| data.model.clone());
+        self.model.restart(server);
     }
 
     /// Another process answers under this address from now on, with all the data and without a new
@@ -330,11 +300,6 @@ impl Node {
 
 fn name(index: usize, process: u64) -> Option<Arc<str>> {
     Some(format!("server {index}, process {process}").into())
-}
-
-fn earlier(now: Instant, by: Duration) -> Instant {
-    let origin = Instant::from_nanos(0);
-    origin.after(now.since(origin) - by)
 }
 
 impl Behavior {
