@@ -155,14 +155,10 @@ fn a_flush_of_another_database_costs_one_question_and_a_read_of_each_lock() {
 fn each_process_that_waits_costs_a_few_requests_a_second() {
     const SECONDS: u32 = 20;
     let plain = waiting(12 * LEASE);
-    let fair = LockParams {
-        is_fair: true,
-        ..plain
-    };
     let permits = |permits| LockParams { permits, ..plain };
     for (keys, params, most) in [
         (&["k"][..], plain, 4),
-        (&["k"], fair, 4),
+        (&["k"], fair(12 * LEASE), 4),
         (&["k"], shared(plain), 4),
         (&["k"], permits(8), 4),
         (&["k"], permits(64), 4),

@@ -15,13 +15,6 @@ const HAND_OVER: Duration = Duration::from_millis(9);
 /// What a process has to ask for a lock that is free, before those behind it do.
 const GRACE: Duration = Duration::from_millis(5);
 
-fn fair(wait: Duration) -> LockParams {
-    LockParams {
-        is_fair: true,
-        ..waiting(wait)
-    }
-}
-
 /// A caller: its client, and the number of its section there.
 type Caller = (usize, u64);
 

@@ -8,9 +8,8 @@ use crate::{world::*, *};
 
 /// Renewed for no longer than this.
 fn renewing_for(most: Duration) -> LockParams {
-    let max_hold = Some(most);
     LockParams {
-        max_hold,
+        max_hold: Some(most),
         ..renewing()
     }
 }

@@ -115,9 +115,8 @@ fn a_turn_goes_on_above_the_token() {
 fn who_waits_shares_what_comes_before() {
     let mut world = World::with_clients(3, 2);
     world.client(1).lock(1, "b", renewing());
-    world
-        .client(0)
-        .ask_all(2, &["shared a", "b", POOL], waiting(20 * LEASE));
+    let keys = ["shared a", "b", POOL];
+    world.client(0).ask_all(2, &keys, waiting(20 * LEASE));
     world.run_for(2 * LEASE);
     lock_all(&mut world, 1, 3, &["shared a", POOL]);
     assert_eq!(world.client(0).answered(2), None);

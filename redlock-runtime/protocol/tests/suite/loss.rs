@@ -6,34 +6,23 @@ use redlock_protocol::*;
 
 use crate::{world::*, *};
 
+/// Of one key, if the lock is on a bare majority.
 #[test]
 fn a_deletion_that_nodes_tell_of_is_a_loss_within_two_round_trips() {
-    for nodes in 1..=5 {
+    let on_all = (1..=5).map(|nodes| (nodes, 0, majority(nodes)));
+    let on_a_bare_majority = [(3, 1, 1), (4, 1, 1), (5, 2, 1)];
+    for (nodes, away, deleted) in on_all.chain(on_a_bare_majority) {
         let mut world = World::new(nodes);
+        world.behave(nodes - away..nodes, Behavior::Dead);
         world.lock(1, "k", params());
         world.run_for(Duration::from_millis(100));
-        let deleted = world.now;
-        for node in 0..majority(nodes) {
+        let began = world.now;
+        for node in 0..deleted {
             world.delete(node, "k");
         }
         world.lost(1);
-        assert!(world.now.since(deleted) <= 2 * ROUND_TRIP, "{nodes} nodes");
-    }
-}
-
-#[test]
-fn a_deletion_that_leaves_a_minority_is_a_loss_also_of_a_lock_on_a_bare_majority() {
-    for (nodes, away) in [(3, 1), (4, 1), (5, 2)] {
-        let mut world = World::new(nodes);
-        for node in nodes - away..nodes {
-            world.kill(node);
-        }
-        world.lock(1, "k", params());
-        world.run_for(Duration::from_millis(100));
-        let deleted = world.now;
-        world.delete(0, "k");
-        world.lost(1);
-        assert!(world.now.since(deleted) <= 2 * ROUND_TRIP, "{nodes} nodes");
+        let took = world.now.since(began);
+        assert!(took <= 2 * ROUND_TRIP, "{nodes} nodes, {away} away");
     }
 }
 

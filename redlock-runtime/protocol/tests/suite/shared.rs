@@ -242,9 +242,7 @@ fn a_writer_that_waits_stops_new_readers_of_all_processes_and_then_has_its_turn(
 fn readers_go_on_once_a_writer_has_given_up() {
     let mut world = World::with_clients(3, 2);
     world.client(0).lock(1, "k", reading(LONG));
-    world
-        .client(1)
-        .ask(1, "k", waiting(Duration::from_millis(300)));
+    world.client(1).ask(1, "k", waiting(300 * HOP));
     world.client(1).contended(1);
     let asked = world.now;
     world.client(0).lock(2, "k", reading(LONG));

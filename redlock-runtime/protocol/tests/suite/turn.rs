@@ -109,9 +109,8 @@ fn after_a_long_section_the_next_one_begins_within_a_round_trip() {
 
 /// Waits for long, for a lease of this length.
 fn lasting(lease: Duration) -> LockParams {
-    let wait = LONG;
     LockParams {
-        wait,
+        wait: LONG,
         ..params_of(lease)
     }
 }

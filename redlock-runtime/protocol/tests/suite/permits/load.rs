@@ -131,9 +131,8 @@ fn history(seed: u64) {
                 true => 2 + dice.below(u64::from(permits) - 1) as u32,
                 false => 1,
             };
-            world
-                .client(client)
-                .ask_permits(sections, (weight, permits), params);
+            let of = (weight, permits);
+            world.client(client).ask_permits(sections, of, params);
             asked.push((client, sections, weight));
         }
         if nodes >= 3 && (dice.one_in(200) || is_over) {

@@ -219,9 +219,8 @@ fn a_caller_is_refused_when_it_has_waited_for_so_long() {
     let began = world.now;
     // The second one stops waiting first.
     for (section, share) in [(1, 2), (2, 8), (3, 4)] {
-        world
-            .client(1)
-            .ask_permit(section, 3, waiting(LEASE / share));
+        let wait = waiting(LEASE / share);
+        world.client(1).ask_permit(section, 3, wait);
     }
     for (section, share) in [(2, 8), (3, 4), (1, 2)] {
         world.client(1).contended(section);

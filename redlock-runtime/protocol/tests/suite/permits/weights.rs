@@ -7,9 +7,8 @@ const GATE: &str = "k#__redlock:gate";
 /// Of three permits.
 fn ask(world: &mut World, client: usize, section: u64, weight: u32, wait: Duration) {
     let params = LockParams { wait, ..renewing() };
-    world
-        .client(client)
-        .ask_permits(section, (weight, 3), params);
+    let of = (weight, 3);
+    world.client(client).ask_permits(section, of, params);
 }
 
 fn are_all_free(world: &World) -> bool {

@@ -99,11 +99,7 @@ impl Crowd {
     /// are for each of them.
     pub(crate) fn served_and_requests(&mut self, world: &World) -> (usize, usize) {
         let served = self.served().len();
-        let sent = world
-            .clients
-            .iter()
-            .map(|client| client.sent())
-            .sum::<usize>();
+        let sent: usize = world.clients.iter().map(Client::sent).sum();
         (served, sent / served)
     }
 

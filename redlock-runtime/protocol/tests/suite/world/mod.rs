@@ -44,34 +44,30 @@ pub(crate) fn settings() -> Settings {
 
 /// Beside other libraries.
 pub(crate) fn mixed_fleet() -> Settings {
-    let mixed_fleet = true;
     Settings {
-        mixed_fleet,
+        mixed_fleet: true,
         ..settings()
     }
 }
 
 pub(crate) fn assuming_fresh() -> Settings {
-    let assume_fresh = true;
     Settings {
-        assume_fresh,
+        assume_fresh: true,
         ..settings()
     }
 }
 
 pub(crate) fn pinging(interval: Duration) -> Settings {
-    let ping_interval = Some(interval);
     Settings {
-        ping_interval,
+        ping_interval: Some(interval),
         ..settings()
     }
 }
 
 /// With another longest lease.
 pub(crate) fn other_fleet() -> Settings {
-    let max_ttl = settings().default_ttl;
     Settings {
-        max_ttl,
+        max_ttl: settings().default_ttl,
         ..settings()
     }
 }
@@ -96,7 +92,15 @@ pub(crate) fn patient() -> LockParams {
     waiting(10 * settings().max_ttl)
 }
 
-/// The same, and shares the key.
+/// Who comes first goes first.
+pub(crate) fn fair(wait: Duration) -> LockParams {
+    LockParams {
+        is_fair: true,
+        ..waiting(wait)
+    }
+}
+
+/// Shares the key.
 pub(crate) fn shared(params: LockParams) -> LockParams {
     let mode = Mode::Shared;
     LockParams { mode, ..params }
@@ -291,10 +295,7 @@ impl World {
                 (at, times) if at == self.now => (at, times + 1),
                 _ => (self.now, 0),
             };
-            assert!(
-                self.woken.1 < 1_000,
-                "client {client} wakes again and again"
-            );
+            assert!(self.woken.1 < 1_000, "client {client} never rests");
             self.hand_in(client, Event::Wakeup);
         }
         true
