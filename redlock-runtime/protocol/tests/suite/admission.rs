@@ -270,13 +270,15 @@ fn a_node_that_may_drop_locks_has_no_vote_unless_it_is_allowed_to() {
 #[test]
 fn a_client_of_a_fleet_with_another_longest_lease_is_refused() {
     let mut world = World::new(3);
-    let client = world.add_client(other_fleet());
+    let mut other = settings();
+    other.max_ttl = params_of(LONG).key_ttl();
+    let client = world.add_client(other);
     world.run_for(Duration::from_secs(2));
     for node in 0..3 {
         let state = world.client(client).state(node);
         let expected = NodeState::OtherMaxLease {
             theirs: settings().max_ttl,
-            ours: other_fleet().max_ttl,
+            ours: other.max_ttl,
         };
         assert_eq!(state, expected);
     }

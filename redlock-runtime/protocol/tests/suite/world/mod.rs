@@ -64,7 +64,7 @@ pub(crate) fn pinging(interval: Duration) -> Settings {
     }
 }
 
-/// With another longest lease.
+/// With a shorter longest lease.
 pub(crate) fn other_fleet() -> Settings {
     Settings {
         max_ttl: settings().default_ttl,
