@@ -1,4 +1,8 @@
-fn reserve(sku: u64, connection: &mut Connection) -> Result<u32, Error> {
+pub fn reserve(
+    sku: u64,
+    unused: u64,
+    connection: &mut Connection,
+) -> Result<u32, Error> {
     use ::redlock_runtime::__private as __redis_lock;
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
         __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", "reserve"),

@@ -9,7 +9,9 @@ async fn schedule(jobs: &Jobs, store: Store) -> Result<(), LockError> {
                 __redis_lock::std::time::Duration::from_millis(2000u64),
             ),
             wait: __redis_lock::std::time::Duration::MAX,
-            renew: __redis_lock::Renew::Default,
+            renew: __redis_lock::Renew::Every(
+                __redis_lock::std::time::Duration::from_millis(500u64),
+            ),
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::None,

@@ -2,8 +2,6 @@
     key = "report",
     expire = 5s,
     wait = 1,
-    renew = 500ms,
-    max_hold = 1.5m,
     at_least = 2s,
     fair,
     value = "10.0.0.7",

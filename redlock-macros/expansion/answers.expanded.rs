@@ -10,12 +10,8 @@ async fn report() -> Option<impl Display> {
                 __redis_lock::std::time::Duration::from_millis(5000u64),
             ),
             wait: __redis_lock::std::time::Duration::from_millis(1000u64),
-            renew: __redis_lock::Renew::Every(
-                __redis_lock::std::time::Duration::from_millis(500u64),
-            ),
-            max_hold: __redis_lock::std::option::Option::Some(
-                __redis_lock::std::time::Duration::from_millis(90000u64),
-            ),
+            renew: __redis_lock::Renew::Never,
+            max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::Some(
                 __redis_lock::std::time::Duration::from_millis(2000u64),
             ),
