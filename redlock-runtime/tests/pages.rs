@@ -1,27 +1,29 @@
-//! The pages name messages, files and examples that exist.
+//! The pages name messages, files and examples that exist, and are easy to read.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 fn read(page: impl AsRef<Path>) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    fs::read_to_string(root.join(page)).unwrap()
+    fs::read_to_string(root().join(page)).unwrap()
 }
 
 /// All source files below a folder.
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders = vec![root.join(folder)];
+    let mut folders = vec![PathBuf::from(folder)];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
+        for entry in fs::read_dir(root().join(&folder)).unwrap() {
+            let path = folder.join(entry.unwrap().file_name());
+            if root().join(&path).is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).unwrap();
+                let text = read(&path);
                 files.push((path, text));
             }
         }
@@ -64,8 +66,8 @@ fn every_file_that_owns_state_exists() {
     let page = read("ARCHITECTURE.md");
     let files = first_cells(&page, "## Owners");
     assert!(files.len() > 30, "the table is not found: {files:?}");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["..", "protocol/src", "src"].map(|folder| root.join(folder));
+    let folders = ["", "redlock-runtime/protocol/src", "redlock-runtime/src"];
+    let folders = folders.map(|folder| root().join(folder));
     for file in files {
         let exists = folders.iter().any(|folder| folder.join(file).exists());
         assert!(exists, "there is no {file}");
@@ -82,7 +84,8 @@ fn pages_are_short() {
     assert!(words("tests/SIMULATION.md") <= 900);
     assert!(words("tests/TARGETS.md") <= 1_500);
     assert!(words("redlock-runtime/src/guarantees.md") <= 2_500);
-    let guide: Vec<_> = guide().iter().map(|page| words(page)).collect();
+    let guide = pages("redlock-runtime/src/guide");
+    let guide: Vec<_> = guide.iter().map(|page| words(page)).collect();
     assert!(guide.iter().sum::<usize>() <= 14_000, "{guide:?}");
     let inside = [
         "ARCHITECTURE.md",
@@ -95,11 +98,9 @@ fn pages_are_short() {
     assert!(inside.iter().sum::<usize>() <= 5_000, "{inside:?}");
 }
 
-/// All pages of the guide, so that a new one counts too.
-fn guide() -> Vec<String> {
-    let folder = "redlock-runtime/src/guide";
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let names = fs::read_dir(root.join(folder)).unwrap();
+/// All pages of a folder, so that a new one counts too.
+fn pages(folder: &str) -> Vec<String> {
+    let names = fs::read_dir(root().join(folder)).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let pages = names.filter(|name| name.ends_with(".md"));
     pages.map(|name| format!("{folder}/{name}")).collect()
@@ -206,4 +207,61 @@ fn shown(docs: &[&str]) -> usize {
         !is_fence && !(in_code && (line.starts_with("# ") || **line == "#"))
     });
     lines.count()
+}
+
+/// Before the first release there is nothing of that name to install.
+#[test]
+fn the_lines_that_install_it_work_today() {
+    if !read("CHANGELOG.md").contains("- unreleased") {
+        return;
+    }
+    for page in [
+        "README.md",
+        "redlock-cli/README.md",
+        "redlock-macros/README.md",
+        "redlock-runtime/src/guide/operating.md",
+    ] {
+        let text = read(page);
+        for line in ["redlock-runtime = \"", "cargo install redlock-cli"] {
+            assert!(!text.contains(line), "{page}: {line}");
+        }
+    }
+}
+
+/// Phrases at which readers stop: what is "the same", how many are "so many", who must do what "is to be" done?
+#[test]
+fn pages_comments_and_messages_avoid_phrases_that_are_read_twice() {
+    const PHRASES: [&str; 6] = [
+        "The same",
+        "that of those",
+        "so many",
+        "can be had",
+        "in vain",
+        "is to be",
+    ];
+    let crates = ["macros", "runtime", "runtime/protocol", "cli"];
+    let sources = crates.map(|name| files(&format!("redlock-{name}/src")));
+    let is_test = |path: &Path| path.to_str().unwrap().contains("tests");
+    let sources = sources.into_iter().flatten();
+    let mut texts: Vec<_> = sources.filter(|(path, _)| !is_test(path)).collect();
+    for folder in [
+        ".",
+        "redlock-runtime/src",
+        "redlock-runtime/src/guide",
+        "tests",
+    ] {
+        texts.extend(pages(folder).iter().map(|page| (page.into(), read(page))));
+    }
+    let mut found = Vec::new();
+    for (path, text) in texts {
+        // A phrase may go on in the next line of a comment.
+        let words: Vec<&str> = text
+            .split_whitespace()
+            .filter(|word| !matches!(*word, "//" | "///" | "//!"))
+            .collect();
+        let text = words.join(" ");
+        let phrases = PHRASES.into_iter().filter(|phrase| text.contains(phrase));
+        found.extend(phrases.map(|phrase| format!("{}: {phrase}", path.display())));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
