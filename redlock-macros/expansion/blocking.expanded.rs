@@ -6,7 +6,7 @@ pub fn reserve(
     use ::redlock_runtime::__private as __redis_lock;
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
         __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", "reserve"),
-        "stock:{sku}",
+        "stock:{sku}:{ connection.shop().type !raw:?}:{connection.0.1:>5}",
         (__redis_lock::std::file!(), __redis_lock::std::line!()),
         __redis_lock::Options {
             expire: __redis_lock::std::option::Option::None,
@@ -33,8 +33,12 @@ pub fn reserve(
         {
             let __values = __redis_lock::Values::new(":");
             let __text = __redis_lock::std::format!(
-                "stock:{sku}", sku = __redis_lock::Values::encoded(& __values, "sku",
-                __redis_lock::std::format_args!("{}", sku))
+                "stock:{}:{}:{}", __redis_lock::Values::encoded(& __values, "sku",
+                __redis_lock::std::format_args!("{}", sku)), __redis_lock::Values::raw(&
+                __values, "connection.shop().type",
+                __redis_lock::std::format_args!("{:?}", connection.shop().r#type)),
+                __redis_lock::Values::encoded(& __values, "connection.0.1",
+                __redis_lock::std::format_args!("{:>5}", connection.0.1))
             );
             __redis_lock::Values::key(__values, __text)
         },

@@ -192,44 +192,6 @@ mod tests {
         Placeholder::parse(&text[1..text.len() - 1], text)
     }
 
-    #[track_caller]
-    fn assert_value(text: &str, expected: TokenStream) {
-        let literal = LitStr::new(text, Span::call_site());
-        let value = parse(text).unwrap().value(&literal);
-        // `quote!` takes `0.1` for a number.
-        let text = |tokens: TokenStream| tokens.to_string().replace(' ', "");
-        assert_eq!(text(value), text(expected));
-    }
-
-    #[test]
-    fn values() {
-        use quote::quote;
-        assert_value(
-            "{self.0.1:>5}",
-            quote!(__redis_lock::Values::encoded(
-                &__values,
-                "self.0.1",
-                __redis_lock::std::format_args!("{:>5}", self.0.1)
-            )),
-        );
-        assert_value(
-            "{ a.b().c !raw:?}",
-            quote!(__redis_lock::Values::raw(
-                &__values,
-                "a.b().c",
-                __redis_lock::std::format_args!("{:?}", a.b().c)
-            )),
-        );
-        assert_value(
-            "{type.match}",
-            quote!(__redis_lock::Values::encoded(
-                &__values,
-                "type.match",
-                __redis_lock::std::format_args!("{}", r#type.r#match)
-            )),
-        );
-    }
-
     #[test]
     fn plain_names() {
         let is = |text: &str| {
