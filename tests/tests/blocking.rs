@@ -1,5 +1,5 @@
 //! Locks without async, over real servers. What does not need them is in
-//! `redlock-runtime/tests/blocking.rs`.
+//! `redlock-runtime/tests/locks/blocking.rs`.
 
 mod common;
 

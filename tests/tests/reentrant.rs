@@ -1,5 +1,5 @@
 //! Sections within sections, over real servers. What does not need them is in
-//! `redlock-runtime/tests/nested.rs`.
+//! `redlock-runtime/tests/locks/nested.rs`.
 
 mod common;
 

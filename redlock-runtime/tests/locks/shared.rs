@@ -1,32 +1,16 @@
-//! Sections that share a lock: with whom, within whom, and what cannot work. On an engine in the test's
-//! own runtime, whose clock is paused.
+//! Sections that share a lock: with whom, within whom, and what cannot work. The clock is paused.
 
 use std::{thread, time::Duration};
 
-use redlock_runtime::{ConfigProblem, Lock, LockError, ProblemKind, Redlock, Release, redis_lock};
+use redlock_runtime::{Lock, LockError, ProblemKind, Redlock, Release, redis_lock};
+
+use crate::{problem, redlock};
 
 const KEY: &str = "report";
 
-/// Node sets of the same name have the same nodes, as processes have.
-async fn redlock(name: &str) -> Redlock {
-    Redlock::builder()
-        .nodes([1, 2, 3].map(|node| format!("memory://shared-{name}-{node}")))
-        .runtime(tokio::runtime::Handle::current())
-        .build()
-        .await
-        .unwrap()
-}
-
-fn problems(error: LockError) -> Vec<ConfigProblem> {
-    match error {
-        LockError::Config(error) => error.problems().to_vec(),
-        error => panic!("{error}"),
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_reader_joins_the_section_around_it() {
-    let redlock = redlock("joins").await;
+    let redlock = redlock().await;
     for outer in [redlock.lock(KEY), redlock.lock(KEY).shared()] {
         let outer = outer.hold(async |outer| {
             let inner = redlock.lock(KEY).shared().reentrant();
@@ -51,13 +35,13 @@ async fn write(redlock: &Redlock) -> Result<(), LockError> {
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_asks_to_write_is_told_at_once() {
-    let redlock = redlock("upgrade").await;
+    let redlock = redlock().await;
     let error = read(&redlock).await.unwrap_err();
     let LockError::Upgrade(report) = &error else {
         panic!("{error}")
     };
-    assert_eq!(report.name(), Some("shared::write"));
-    assert_eq!(report.outer_name(), Some("shared::read"));
+    assert_eq!(report.name(), Some("locks::shared::write"));
+    assert_eq!(report.outer_name(), Some("locks::shared::read"));
     assert!(error.to_string().contains("leave out `shared` there"));
     // It would be `Nested` without `reentrant`.
     let outer = redlock.lock(KEY).shared().hold(async |_| {
@@ -89,7 +73,7 @@ type With = (&'static str, fn(Lock) -> Lock);
 /// Also if what looks like several keys is one.
 #[tokio::test(start_paused = true)]
 async fn options_that_do_not_go_together_are_refused() {
-    let redlock = redlock("refused").await;
+    let redlock = redlock().await;
     let at_least: With = ("`at_least`", |lock| lock.at_least(Duration::from_secs(1)));
     let permits: With = ("`permits`", |lock| lock.permits(1));
     let shared: With = ("`shared`", Lock::shared);
@@ -97,11 +81,11 @@ async fn options_that_do_not_go_together_are_refused() {
     let reentrant: With = ("`reentrant`", Lock::reentrant);
     let mut expected = Vec::new();
     let mut check = async |lock: Lock, one, other| {
-        let told = problems(lock.acquire().await.unwrap_err());
-        assert_eq!(told.len(), 1);
-        assert_eq!(told[0].kind, ProblemKind::NotTogether);
+        let error = lock.acquire().await.unwrap_err();
+        let told = problem(&error);
+        assert_eq!(told.kind, ProblemKind::NotTogether);
         let text = format!("{one} cannot be combined with {other}; leave out one of the two");
-        assert_eq!(told[0].to_string(), text);
+        assert_eq!(told.to_string(), text);
         expected.push(text);
     };
     for (one, other) in [
@@ -129,12 +113,12 @@ fn it_is_known_of_a_function_whether_it_shares() {
         let section = sections.iter().find(|section| section.name == name);
         section.unwrap().options().shared
     };
-    assert!(is_shared("shared::read") && !is_shared("shared::write"));
+    assert!(is_shared("locks::shared::read") && !is_shared("locks::shared::write"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_writer_becomes_a_reader() {
-    let redlock = redlock("downgraded").await;
+    let redlock = redlock().await;
     let (writer, reader) = (redlock.lock(KEY), redlock.lock(KEY).shared());
     let guard = writer.acquire().await.unwrap();
     let token = guard.fencing_token().unwrap();
@@ -153,7 +137,7 @@ async fn a_writer_becomes_a_reader() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_shared_by_its_holder_stays_as_it_is() {
-    let redlock = redlock("not-downgraded").await;
+    let redlock = redlock().await;
     for (lock, what) in [
         (redlock.lock("a").permits(2), "`permits`"),
         (redlock.lock_all(["a", "b"]), "several keys"),
@@ -163,9 +147,9 @@ async fn what_cannot_be_shared_by_its_holder_stays_as_it_is() {
         ),
     ] {
         let guard = lock.acquire().await.unwrap();
-        let told = problems(guard.downgrade().await.unwrap_err());
-        assert_eq!(told[0].kind, ProblemKind::NotTogether);
-        assert!(told[0].to_string().contains(what), "{told:?}");
+        let error = guard.downgrade().await.unwrap_err();
+        assert_eq!(problem(&error).kind, ProblemKind::NotTogether);
+        assert!(error.to_string().contains(what), "{error}");
         assert!(guard.is_held());
     }
     let outer = redlock.lock(KEY).acquire().await.unwrap();
@@ -184,7 +168,7 @@ async fn what_cannot_be_shared_by_its_holder_stays_as_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn locks_of_several_kinds_are_had_at_once() {
-    let redlock = redlock("kinds").await;
+    let redlock = redlock().await;
     let (prices, order) = (redlock.lock("prices"), redlock.lock("order"));
     let exports = redlock.lock("exports").permits(2);
     let members = [prices.clone().shared(), order.clone(), exports.clone()];
@@ -208,8 +192,7 @@ async fn locks_of_several_kinds_are_had_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn members_that_cannot_be_had_together_are_refused() {
-    let redlock = redlock("members").await;
-    let other = self::redlock("other-members").await;
+    let (redlock, other) = (redlock().await, redlock().await);
     let lock = redlock.lock(KEY);
     for (members, fact) in [
         ([lock.clone(), lock.clone().shared()], "in two ways"),
@@ -217,7 +200,7 @@ async fn members_that_cannot_be_had_together_are_refused() {
         ([lock.clone(), redlock.lock("b").renew()], "no option but"),
         ([lock.clone(), redlock.lock("b").permits(0)], "1 to 1024"),
     ] {
-        let told = problems(redlock.lock_all(members).acquire().await.unwrap_err());
-        assert!(told[0].fact.contains(fact), "{told:?}");
+        let error = redlock.lock_all(members).acquire().await.unwrap_err();
+        assert!(problem(&error).fact.contains(fact), "{error}");
     }
 }

@@ -1,5 +1,4 @@
-//! Sections within sections: who joins, who fails at once, and what ends with what. On an engine in
-//! the test's own runtime, whose clock is paused.
+//! Sections within sections: who joins, who fails at once, and what ends with what. The clock is paused.
 
 use std::{
     future::{Future, pending, poll_fn},
@@ -16,18 +15,11 @@ use tokio::{
     time::{Instant, advance, sleep},
 };
 
+use crate::{builder, redlock};
+
 const LEASE: Duration = Duration::from_secs(5);
 const NEVER: Duration = Duration::from_secs(3_600);
 const KEY: &str = "k";
-
-async fn redlock(name: &str) -> Redlock {
-    Redlock::builder()
-        .nodes([1, 2, 3].map(|node| format!("memory://nested-{name}-{node}")))
-        .runtime(tokio::runtime::Handle::current())
-        .build()
-        .await
-        .unwrap()
-}
 
 fn reentrant(redlock: &Redlock) -> Lock {
     redlock.lock(KEY).reentrant()
@@ -47,13 +39,7 @@ async fn in_time<F: Future>(future: F) -> F::Output {
 
 #[tokio::test(start_paused = true)]
 async fn code_finds_the_lease_that_it_runs_under_and_no_other() {
-    let redlock = Redlock::builder()
-        .nodes(["memory://nested-current"])
-        .key_prefix("shop:")
-        .runtime(tokio::runtime::Handle::current())
-        .build()
-        .await
-        .unwrap();
+    let redlock = builder().key_prefix("shop:").build().await.unwrap();
     let here = |key: &str| redlock.current_lease(key);
     let token = |lease: Lease| lease.fencing_token().unwrap();
     assert!(here(KEY).is_none());
@@ -88,7 +74,7 @@ async fn code_finds_the_lease_that_it_runs_under_and_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_section_joins_and_the_outermost_releases() {
-    let redlock = redlock("joins").await;
+    let redlock = redlock().await;
     let outer = redlock.lock(KEY).hold(async |outer| {
         for _ in 0..2 {
             let inner = reentrant(&redlock).hold(async |inner| {
@@ -110,7 +96,7 @@ async fn a_nested_section_joins_and_the_outermost_releases() {
 
 #[tokio::test(start_paused = true)]
 async fn branches_of_one_body_join() {
-    let redlock = redlock("branches").await;
+    let redlock = redlock().await;
     let outer = redlock.lock(KEY).hold(async |_| {
         let section = || reentrant(&redlock).hold(async |_| yield_now().await);
         let (one, two) = tokio::join!(section(), section());
@@ -128,7 +114,7 @@ async fn branches_of_one_body_join() {
 
 #[tokio::test(start_paused = true)]
 async fn other_keys_and_other_node_sets_are_other_locks() {
-    let (redlock, other) = (redlock("others").await, redlock("others-2").await);
+    let (redlock, other) = (redlock().await, redlock().await);
     let outer = redlock.lock(KEY).hold(async |outer| {
         for lock in [redlock.lock("other"), other.lock(KEY)] {
             let guard = lock.acquire().await.unwrap();
@@ -145,12 +131,7 @@ async fn other_keys_and_other_node_sets_are_other_locks() {
 /// The key that counts is that on the nodes.
 #[tokio::test(start_paused = true)]
 async fn a_prefix_belongs_to_the_key() {
-    let redlock = Redlock::builder()
-        .nodes(["memory://nested-prefix"])
-        .key_prefix("shop:")
-        .build()
-        .await
-        .unwrap();
+    let redlock = builder().key_prefix("shop:").build().await.unwrap();
     let outer = redlock.lock(KEY).hold(async |_| {
         let joined = reentrant(&redlock).acquire().await.unwrap();
         assert_eq!(joined.key(), "shop:k");
@@ -165,7 +146,7 @@ async fn a_prefix_belongs_to_the_key() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_too_short_is_extended_first() {
-    let redlock = redlock("extended").await;
+    let redlock = redlock().await;
     let outer = redlock.lock(KEY).expire(LEASE).hold(async |outer| {
         let joined = async |asks: Duration| {
             let inner = reentrant(&redlock).expire(asks).acquire().await;
@@ -187,7 +168,7 @@ async fn a_lease_that_is_too_short_is_extended_first() {
 /// The nodes confirm it, and then the task is not polled until it is over.
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_is_over_again_is_not_joined() {
-    let redlock = redlock("extended-late").await;
+    let redlock = redlock().await;
     let outer = redlock.lock(KEY).expire(LEASE).hold(async |outer| {
         sleep(LEASE / 2).await;
         let inner = reentrant(&redlock).expire(LEASE).acquire();
@@ -205,7 +186,7 @@ async fn an_extension_that_is_over_again_is_not_joined() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_renewed_is_not_extended() {
-    let redlock = redlock("renewed").await;
+    let redlock = redlock().await;
     let lock = redlock
         .lock(KEY)
         .expire(LEASE)
@@ -220,7 +201,7 @@ async fn a_lease_that_is_renewed_is_not_extended() {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_body_ends_with_the_outer_lease() {
-    let redlock = redlock("deadline").await;
+    let redlock = redlock().await;
     let start = Instant::now();
     let lock = redlock.lock(KEY).expire(LEASE);
     let outer = lock.hold(async |_| {
@@ -235,7 +216,7 @@ async fn a_nested_body_ends_with_the_outer_lease() {
 /// In the middle of a poll nobody has cut the outer body off yet.
 #[tokio::test(start_paused = true)]
 async fn an_outer_lease_that_has_ended_is_not_joined() {
-    let redlock = redlock("ended").await;
+    let redlock = redlock().await;
     let (heard, hears) = std::sync::mpsc::channel();
     let outer = redlock.lock(KEY).expire(LEASE).hold(async |_| {
         let _ = advance(LEASE).now_or_never();
@@ -249,7 +230,7 @@ async fn an_outer_lease_that_has_ended_is_not_joined() {
 
 #[tokio::test(start_paused = true)]
 async fn options_that_cannot_work_are_refused_all_the_same() {
-    let redlock = redlock("options").await;
+    let redlock = redlock().await;
     let outer = redlock.lock(KEY).hold(async |_| {
         let inner = reentrant(&redlock).expire(LEASE * 1_000).acquire().await;
         assert!(matches!(inner, Err(LockError::Config(_))), "{inner:?}");
@@ -261,7 +242,7 @@ async fn options_that_cannot_work_are_refused_all_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_section_that_does_not_join_fails_at_once() {
-    let redlock = redlock("fails").await;
+    let redlock = redlock().await;
     let start = Instant::now();
     let outer = redlock.lock(KEY).hold(async |outer| {
         let error = redlock.lock(KEY).wait(NEVER).acquire().await.unwrap_err();
@@ -281,7 +262,7 @@ async fn a_nested_section_that_does_not_join_fails_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn spawned_tasks_are_not_nested() {
-    let redlock = redlock("spawned").await;
+    let redlock = redlock().await;
     let waits = redlock.clone();
     let outer = redlock.lock(KEY).hold(async |_| {
         let lock = reentrant(&waits).wait(NEVER);
@@ -296,7 +277,7 @@ async fn spawned_tasks_are_not_nested() {
 /// It polls the other tasks of its set within the poll of the body.
 #[tokio::test(start_paused = true)]
 async fn tasks_of_a_local_set_that_a_body_drives_are_not_nested() {
-    let redlock = redlock("local-set").await;
+    let redlock = redlock().await;
     let local = LocalSet::new();
     let other = local.spawn_local({
         let attempt = reentrant(&redlock);
@@ -320,7 +301,7 @@ async fn tasks_of_a_local_set_that_a_body_drives_are_not_nested() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_dropped_or_panics_is_left() {
-    let redlock = redlock("left").await;
+    let redlock = redlock().await;
     // Dropped in the middle, within a nested body.
     let entered = Notify::new();
     let inner = reentrant(&redlock).hold(async |_| {
@@ -353,7 +334,7 @@ async fn a_body_that_is_dropped_or_panics_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn a_scope_carries_the_lease_into_a_task() {
-    let redlock = redlock("scope").await;
+    let redlock = redlock().await;
     let inner = reentrant(&redlock).hold(async |lease| lease.fencing_token().unwrap());
     let guard = redlock.lock(KEY).acquire().await.unwrap();
     let refused = guard.scope(redlock.lock(KEY).wait(NEVER).acquire()).await;
@@ -374,7 +355,7 @@ async fn a_scope_carries_the_lease_into_a_task() {
 
 #[tokio::test(start_paused = true)]
 async fn sections_in_scopes_of_several_tasks_are_not_kept_apart() {
-    let redlock = redlock("scopes").await;
+    let redlock = redlock().await;
     let guard = redlock.lock(KEY).acquire().await.unwrap();
     let both_run = Arc::new(Barrier::new(2));
     let tasks = [(); 2].map(|()| {
@@ -389,7 +370,7 @@ async fn sections_in_scopes_of_several_tasks_are_not_kept_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn a_scope_ends_with_its_lease() {
-    let redlock = redlock("scope-ends").await;
+    let redlock = redlock().await;
     let entered = Arc::new(Notify::new());
     let inside = |inner: Lock| {
         let entered = Arc::clone(&entered);
@@ -429,7 +410,7 @@ async fn a_scope_ends_with_its_lease() {
 /// A joined section that is moved into another task, where no scope cuts it off.
 #[tokio::test(start_paused = true)]
 async fn a_joined_section_ends_with_its_lease_wherever_it_is() {
-    let redlock = redlock("moved").await;
+    let redlock = redlock().await;
     let of_inner = redlock.clone();
     let outer = redlock.lock(KEY).hold(async |_| {
         let mut inner = Box::pin(reentrant(&of_inner).hold(async |_| pending::<()>().await));
@@ -462,7 +443,7 @@ async fn a_joined_section_ends_with_its_lease_wherever_it_is() {
 /// A task that watches a lock does not outlive it.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_the_end_of_a_lock_is_told_of_its_release() {
-    let redlock = redlock("watched").await;
+    let redlock = redlock().await;
     for is_dropped in [true, false] {
         let guard = redlock.lock(KEY).renew().acquire().await.unwrap();
         let (before, after) = (guard.lease(), guard.lease());
@@ -481,7 +462,7 @@ async fn who_waits_for_the_end_of_a_lock_is_told_of_its_release() {
 /// After its guard has let go, the lock is another one's to have, its own task included.
 #[tokio::test(start_paused = true)]
 async fn in_a_scope_whose_lock_was_released_the_lock_can_be_acquired() {
-    let redlock = redlock("anew").await;
+    let redlock = redlock().await;
     let guard = redlock.lock(KEY).acquire().await.unwrap();
     let lease = guard.lease();
     let scope = lease.scope(async {
@@ -498,7 +479,7 @@ async fn in_a_scope_whose_lock_was_released_the_lock_can_be_acquired() {
 /// Calls are logged with all their arguments by other crates' attributes.
 #[tokio::test]
 async fn what_is_an_argument_is_shown_in_few_words() {
-    let redlock = redlock("debug").await;
+    let redlock = redlock().await;
     let lock = redlock.lock("k");
     let shown = format!("{redlock:?} {lock:?}");
     assert!(shown.len() < 1_000, "{shown}");

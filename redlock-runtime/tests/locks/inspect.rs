@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use redlock_runtime::{HolderKind, LockError, ProblemKind, Redlock};
+use futures_util::FutureExt;
+use redlock_runtime::{ConfigProblem, HolderKind, LockError, ProblemKind, Redlock};
+
+use crate::problem;
 
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -13,17 +16,6 @@ async fn nodes(name: &str) -> Redlock {
     let builder = Redlock::builder().expire(expire).node_timeout(timeout);
     let builder = builder.nodes(urls).service("a service");
     builder.key_prefix("lock:").build().await.unwrap()
-}
-
-/// Polls it once, so that it has asked for its lock.
-async fn begun<F: Future>(future: std::pin::Pin<&mut F>) {
-    let mut future = Some(future);
-    std::future::poll_fn(|cx| {
-        let future = future.take().expect("it is polled once");
-        assert!(future.poll(cx).is_pending());
-        std::task::Poll::Ready(())
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -40,7 +32,7 @@ async fn holder_and_waiters_of_this_process_are_told() {
     let redlock = nodes("held").await;
     let guard = redlock.lock("k").acquire().await.unwrap();
     let mut waiting = std::pin::pin!(redlock.lock("k").wait(WAIT).acquire());
-    begun(waiting.as_mut()).await;
+    assert!(waiting.as_mut().now_or_never().is_none());
 
     let found = redlock.inspect("k").await;
     let [holder] = &found.holders[..] else {
@@ -87,7 +79,7 @@ async fn each_reader_and_each_permit_is_a_holder() {
         permit().acquire().await.unwrap(),
     );
     let mut waiting = std::pin::pin!(permit().wait(WAIT).acquire());
-    begun(waiting.as_mut()).await;
+    assert!(waiting.as_mut().now_or_never().is_none());
     let found = redlock.inspect("seat").await;
     let mut permits: Vec<_> = found.holders.iter().map(|it| it.permit).collect();
     permits.sort_unstable();
@@ -138,7 +130,7 @@ async fn the_value_of_a_lock_is_shown_while_it_is_held() {
     let text = redlock.inspect("k").await.to_string();
     assert!(text.contains(", value \"first\", owner "), "{text}");
     let mut next = std::pin::pin!(redlock.lock("k").wait(WAIT).acquire());
-    begun(next.as_mut()).await;
+    assert!(next.as_mut().now_or_never().is_none());
     guard.release().await;
     let guard = next.await.unwrap();
     assert_eq!(
@@ -161,17 +153,13 @@ async fn the_value_of_a_lock_is_shown_while_it_is_held() {
 #[tokio::test]
 async fn a_value_that_cannot_be_kept_is_refused() {
     let redlock = nodes("no-value").await;
-    let problem = async |lock: redlock_runtime::Lock| match lock.acquire().await {
-        Err(LockError::Config(error)) => error.problems()[0].clone(),
-        answer => panic!("{answer:?}"),
-    };
-    let long = problem(redlock.lock("k").value("x".repeat(257))).await;
-    assert_eq!(
-        (long.kind, &*long.setting),
-        (ProblemKind::BadOption, "value")
-    );
-    let shared = problem(redlock.lock("k").value("x").shared()).await;
-    assert_eq!(shared.kind, ProblemKind::NotTogether);
+    let long = redlock.lock("k").value("x".repeat(257)).acquire().await;
+    let error = long.unwrap_err();
+    let ConfigProblem { kind, setting, .. } = problem(&error);
+    assert_eq!((*kind, &**setting), (ProblemKind::BadOption, "value"));
+    let shared = redlock.lock("k").value("x").shared().acquire().await;
+    let error = shared.unwrap_err();
+    assert_eq!(problem(&error).kind, ProblemKind::NotTogether);
     let longest = "\u{e9}".repeat(128);
     let guard = redlock.lock("k").value(&longest).acquire().await.unwrap();
     await_values(&redlock, "k", &[Some(&longest)]).await;

@@ -13,27 +13,13 @@ fn unwind_safe<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
 fn error<T: std::error::Error>() {}
 fn send<T: Send>(_: &T) {}
 
+/// All of a tuple do if it does.
 #[test]
 fn types_cross_threads() {
-    shared::<Builder>();
-    shared::<ConfigError>();
-    shared::<NodeState>();
-    shared::<Election>();
-    shared::<Guard>();
-    shared::<Installed>();
-    shared::<Leader>();
-    shared::<Leadership>();
-    shared::<Lease>();
-    shared::<Lock>();
-    shared::<LockError>();
-    shared::<NodeStatus>();
-    shared::<NodeVerdict>();
-    shared::<Observation>();
-    shared::<Redlock>();
-    shared::<Release>();
-    shared::<Report>();
-    shared::<ShutdownError>();
-    shared::<Verdict>();
+    shared::<(Builder, Redlock, Installed, ConfigError, ShutdownError)>();
+    shared::<(Lock, Guard, Lease, LockError, Report, Release)>();
+    shared::<(Election, Leadership, Observation, Leader)>();
+    shared::<(NodeStatus, NodeState, NodeVerdict, Verdict)>();
 }
 
 #[test]
@@ -51,21 +37,14 @@ fn an_error_is_cheap_to_return() {
 
 #[tokio::test]
 async fn futures_are_send() {
-    let redlock = Redlock::builder()
-        .nodes(["memory://auto-traits"])
-        .build()
-        .await
-        .unwrap();
+    let redlock = crate::redlock().await;
     send(&Redlock::builder().build());
     send(&Redlock::builder().install());
     send(&redlock.lock("k").acquire());
     send(&redlock.lock("k").try_acquire());
     send(&redlock.lock("k").hold(async |_| 1));
-    send(
-        &redlock
-            .lock("k")
-            .hold(|lease| async move { lease.is_held() }),
-    );
+    let lock = redlock.lock("k");
+    send(&lock.hold(|lease| async move { lease.is_held() }));
     let election = redlock.leader("k");
     send(&election.campaign());
     send(&election.run(|lease| async move { lease.is_held() }));

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use redlock_runtime::{ConfigError, LockError, ProblemKind, Redlock};
 
-async fn redlock(name: &str) -> Redlock {
-    let nodes = [1, 2, 3].map(|node| format!("memory://calls-{name}-{node}"));
-    Redlock::builder().nodes(nodes).build().await.unwrap()
-}
+use crate::redlock;
 
 #[derive(Debug, PartialEq)]
 enum AppError {
@@ -32,7 +29,7 @@ async fn reserve(redlock: &Redlock, left: u32) -> Result<u32, AppError> {
 
 #[tokio::test]
 async fn a_body_that_returns_a_result_has_one_result() {
-    let redlock = redlock("result").await;
+    let redlock = redlock().await;
     assert_eq!(reserve(&redlock, 3).await, Ok(2));
     assert_eq!(reserve(&redlock, 0).await, Err(AppError::OutOfStock));
     let guard = redlock.lock("stock").acquire().await.unwrap();
@@ -42,7 +39,7 @@ async fn a_body_that_returns_a_result_has_one_result() {
 
 #[tokio::test]
 async fn options_that_are_kept_serve_many_keys() {
-    let redlock = redlock("keys").await;
+    let redlock = redlock().await;
     let readers = redlock.lock("").name("pages").shared();
     let pages = [1, 2].map(|page| readers.key(format!("page:{page}")));
     for page in &pages {
@@ -60,7 +57,7 @@ async fn options_that_are_kept_serve_many_keys() {
 
 #[tokio::test]
 async fn a_call_that_does_not_wait_is_told_of_wait() {
-    let redlock = redlock("wait").await;
+    let redlock = redlock().await;
     let lock = redlock.lock("k");
     let _guard = lock.acquire().await.unwrap();
     let error = lock.acquire().await.unwrap_err();

@@ -1,31 +1,16 @@
-//! Locks with permits, by the public API: what nests, what cannot work, and code that is not async. On an
-//! engine in the test's own runtime, whose clock is paused.
+//! Locks with permits: what nests, what cannot work, and code that is not async. The clock is paused.
 
 use std::{collections::BTreeSet, time::Duration};
 
-use redlock_runtime::{ConfigProblem, Lock, LockError, ProblemKind, Redlock, redis_lock};
+use redlock_runtime::{Lock, LockError, ProblemKind, Redlock, redis_lock};
+
+use crate::{problem, redlock};
 
 const KEY: &str = "k";
 
-async fn redlock(name: &str) -> Redlock {
-    Redlock::builder()
-        .nodes([1, 2, 3].map(|node| format!("memory://permits-{name}-{node}")))
-        .runtime(tokio::runtime::Handle::current())
-        .build()
-        .await
-        .unwrap()
-}
-
-fn problem(error: &LockError) -> &ConfigProblem {
-    match error {
-        LockError::Config(error) => &error.problems()[0],
-        other => panic!("{other}"),
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn as_many_as_there_are_permits_hold_one_and_the_next_is_served_when_one_is_back() {
-    let redlock = redlock("holders").await;
+    let redlock = redlock().await;
     for permits in [1, 2, 64] {
         let lock = redlock.lock(KEY).permits(permits);
         let mut guards = Vec::new();
@@ -49,7 +34,7 @@ async fn as_many_as_there_are_permits_hold_one_and_the_next_is_served_when_one_i
 /// which must be one of its own.
 #[tokio::test(start_paused = true)]
 async fn a_nested_section_shares_the_permit_or_fails() {
-    let redlock = redlock("nested").await;
+    let redlock = redlock().await;
     let nested = async |outer: Lock, inner: Lock| {
         let inner = async |lease: redlock_runtime::Lease| {
             let token = lease.fencing_token().unwrap();
@@ -90,7 +75,7 @@ async fn a_nested_section_shares_the_permit_or_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_without_permits_has_another_key() {
-    let redlock = redlock("other-key").await;
+    let redlock = redlock().await;
     let permit = redlock.lock(KEY).permits(2).acquire().await.unwrap();
     assert!(redlock.lock(KEY).acquire().await.unwrap().is_held());
     // Which no other lock has, whatever it is called.
@@ -106,7 +91,7 @@ async fn a_lock_without_permits_has_another_key() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_work_is_told() {
-    let redlock = redlock("mistakes").await;
+    let redlock = redlock().await;
     for count in [0, 1_025, u32::MAX] {
         let error = redlock
             .lock(KEY)
@@ -156,7 +141,7 @@ async fn several_permits_are_had_at_once() {
         Ok(tokio::spawn(taken).await.unwrap() == 3)
     }
 
-    let redlock = redlock("weight").await;
+    let redlock = redlock().await;
     assert!(large(&redlock, 5).await.unwrap());
     let error = large(&redlock, 1).await.unwrap_err();
     assert_eq!(problem(&error).setting, "weight");
@@ -195,7 +180,7 @@ async fn export(redlock: &Redlock, shop: u64, depth: u64) -> Result<u64, LockErr
 
 #[tokio::test(start_paused = true)]
 async fn an_annotated_function_has_its_permits() {
-    let redlock = redlock("attribute").await;
+    let redlock = redlock().await;
     for depth in 0..4 {
         assert_eq!(export(&redlock, 7, depth).await.unwrap(), 2.min(depth + 1));
     }
@@ -211,12 +196,8 @@ fn report(redlock: &Redlock) -> Result<u64, LockError> {
 
 #[test]
 fn code_that_is_not_async_has_permits() {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build().unwrap();
-    let build = Redlock::builder()
-        .nodes(["memory://permits-blocking"])
-        .build();
-    let redlock = runtime.block_on(build).unwrap();
+    let builder = Redlock::builder().nodes(["memory://permits-blocking"]);
+    let redlock = builder.build_blocking().unwrap();
     assert_eq!(report(&redlock).unwrap(), 7);
     let lock = redlock.lock("report").permits(2);
     let _one = lock.clone().acquire_blocking().unwrap();
@@ -264,7 +245,7 @@ async fn the_number_of_permits_is_computed() {
         std::future::pending().await
     }
 
-    let redlock = redlock("computed").await;
+    let redlock = redlock().await;
     let of = |most| Exports {
         redlock: redlock.clone(),
         most,
