@@ -338,32 +338,15 @@ mod tests {
 
     #[test]
     fn fuzz_configuration() {
+        const VALUES: &str = "
+            '5s' '0ms' '1.5m' '25h' '1e3s' '99999999999999999999s' true 5 'redis://a' ['redis://a','redis://b']
+            'memory://a,memory://b' '{x}' ''
+        ";
         let mut words: Vec<String> = FIELDS.iter().map(|field| format!("{field} = ")).collect();
-        let values = [
-            "'5s'\n",
-            "'0ms'\n",
-            "'1.5m'\n",
-            "'25h'\n",
-            "'1e3s'\n",
-            "'99999999999999999999s'\n",
-            "true\n",
-            "5\n",
-            "'redis://a'\n",
-            "['redis://a', 'redis://b']\n",
-            "'memory://a,memory://b'\n",
-            "'{x}'\n",
-            "''\n",
-            "'",
-            "\n",
-            "[]\n",
-            "{}\n",
-            "s",
-            "ms",
-            "-",
-            ".",
-            "é",
-        ];
-        words.extend(values.map(str::to_owned));
+        let values = VALUES.split_whitespace();
+        words.extend(values.map(|value| format!("{value}\n")));
+        let parts = "' [] {} s ms - . é".split(' ').chain(["\n"]);
+        words.extend(parts.map(str::to_owned));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         redlock_fuzz::fuzz("configuration", &words, |input, features| {
             let text = String::from_utf8_lossy(input);

@@ -200,7 +200,7 @@ fn login_of_sentinels(url: &Url) -> Result<Option<Credentials>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Access, ConfigProblem, parse_nodes};
+    use crate::config::nodes::refusal;
 
     #[test]
     fn a_list_of_urls_is_split_between_them() {
@@ -294,10 +294,7 @@ mod tests {
             ("redis+cluster://c1#x", "nothing may follow a `#`"),
             ("redis-cluster://c1", CLUSTER),
         ] {
-            let (_, problems) = parse_nodes(&[url.to_owned()], false, &Access::default());
-            let [ConfigProblem { fact: reason, .. }] = &problems[..] else {
-                panic!("{url}: {problems:?}");
-            };
+            let reason = refusal(url);
             assert!(reason.contains(words), "{url}: {reason}");
         }
     }

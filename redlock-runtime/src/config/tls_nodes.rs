@@ -104,7 +104,7 @@ fn renewed(tls: Tls) -> Result<TlsConfig, ConfigProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Access, parse_nodes};
+    use crate::config::nodes::refusal;
 
     #[test]
     fn what_a_url_says_is_read_or_refused() {
@@ -134,19 +134,11 @@ mod tests {
             ("#verify", "nothing but `insecure` may follow a `#`"),
             ("/x", "the database must be a number"),
         ] {
-            let urls = [format!("rediss://host{rest}")];
-            let (_, problems) = parse_nodes(&urls, false, &Access::default());
-            let [ConfigProblem { fact: reason, .. }] = &problems[..] else {
-                panic!("{rest}: {problems:?}");
-            };
+            let reason = refusal(&format!("rediss://host{rest}"));
             assert!(reason.contains(words), "{rest}: {reason}");
             assert!(!reason.contains("hunter2"), "{rest}: {reason}");
         }
-        let urls = ["redis://host?cacert=a".to_owned()];
-        let (_, problems) = parse_nodes(&urls, false, &Access::default());
-        assert!(
-            matches!(&problems[..], [ConfigProblem { fact, .. }] if fact.contains("unknown parameter")),
-            "{problems:?}"
-        );
+        let reason = refusal("redis://host?cacert=a");
+        assert!(reason.contains("unknown parameter"), "{reason}");
     }
 }
