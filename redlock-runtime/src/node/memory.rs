@@ -429,8 +429,6 @@ impl MemoryLink {
 
 #[cfg(test)]
 mod tests {
-    use redlock_protocol::{AdmissionId, Evidence, LossId, Record, Token};
-
     use super::*;
 
     #[test]
@@ -441,39 +439,5 @@ mod tests {
         drop(first);
         let again = Memory::named("memory-unit-test");
         assert_eq!(Arc::strong_count(&again), 1);
-    }
-
-    #[test]
-    fn a_store_is_let_in_at_once_by_its_facts() {
-        let store = Memory::named("memory-unit-test-3");
-        let now = Instant::from_nanos(0);
-        let max_ttl = Duration::from_secs(60);
-        let facts = store.facts(now);
-        let loss = LossId(1);
-        let report = Request::ReportLoss {
-            server: facts.server.clone(),
-            loss,
-            beside_marker: false,
-            max_ttl,
-        };
-        let Some(Reply::Record(Record {
-            loss: Some(noted), ..
-        })) = store.run(&report, now)
-        else {
-            panic!("no loss is noted")
-        };
-        assert!(noted.is_unflushed && facts.uptime.unwrap() > 1_000 * max_ttl);
-        let wait = Duration::ZERO;
-        let admission = AdmissionId(2);
-        let admit = Request::Admit {
-            server: facts.server,
-            evidence: Evidence::FirstStart { loss, wait },
-            admission,
-            floor: Token(0),
-            wall_micros: 0,
-            is_durable: false,
-            max_ttl,
-        };
-        assert_eq!(store.run(&admit, now), Some(Reply::Admitted { admission }));
     }
 }

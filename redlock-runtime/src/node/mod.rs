@@ -17,7 +17,11 @@ mod login;
 mod memory;
 mod reason;
 mod reply;
+#[cfg(test)]
+mod requests;
 mod resp;
+#[cfg(test)]
+mod scripted;
 mod session;
 mod sign_in;
 mod stream;

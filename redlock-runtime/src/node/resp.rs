@@ -221,35 +221,6 @@ mod tests {
     }
 
     #[test]
-    fn values_end_where_they_end_however_they_come_in() {
-        for text in [
-            "+OK\r\n",
-            ":-7\r\n",
-            "$0\r\n\r\n",
-            "$-1\r\n",
-            "$4\r\n\r\n\r\n\r\n",
-            "*0\r\n",
-            "*-1\r\n",
-            "*3\r\n:1\r\n*1\r\n$1\r\nx\r\n_\r\n",
-            "%1\r\n+a\r\n#t\r\n",
-            ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n",
-            "=6\r\ntxt:hi\r\n",
-            "-ERR a\rb\nc\r\n",
-            ",1.5\r\n",
-        ] {
-            let length = text.len();
-            let followed = format!("{text}+more\r\n");
-            let parsed = redis::parse_redis_value(text.as_bytes()).unwrap();
-            let expected = Ok(Some((parsed, length)));
-            assert_eq!(slowly(followed.as_bytes()), expected, "{text:?}");
-            let mut reader = Reader::default();
-            for _ in 0..2 {
-                assert_eq!(reader.next(followed.as_bytes()), expected, "{text:?}");
-            }
-        }
-    }
-
-    #[test]
     fn what_is_too_large_or_too_deep_is_refused_before_it_has_come() {
         for text in [
             "$16777300\r\n".to_owned(),

@@ -199,13 +199,16 @@ fn malformed(error: Malformed) -> Why {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{self, Read, Write},
+        io::{Read, Write},
         net::{TcpListener, TcpStream},
         thread,
     };
 
     use super::*;
-    use crate::script::words;
+    use crate::{
+        node::scripted::{broken, once, wire},
+        script::words,
+    };
 
     /// A wire, and the server's end of it.
     fn pair() -> (Wire, TcpStream) {
@@ -265,44 +268,9 @@ mod tests {
         }
     }
 
-    /// A stream that takes nothing any more, and has something to read.
-    struct Broken(&'static [u8]);
-
-    impl AsyncRead for Broken {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            buffer: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            if self.0.is_empty() {
-                return Poll::Pending;
-            }
-            buffer.put_slice(std::mem::take(&mut self.0));
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    impl AsyncWrite for Broken {
-        fn poll_write(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            _: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-    }
-
     #[tokio::test]
     async fn what_a_server_said_before_it_closed_the_connection_is_read() {
-        let mut wire = Wire::new(Box::new(Broken(b"-ERR max number of clients reached\r\n")));
+        let mut wire = wire(once(b"-ERR max number of clients reached\r\n"), broken);
         let replies = wire.exchange(&[words(["HELLO", "3"])]).await;
         assert!(
             matches!(replies.as_deref(), Ok([Value::ServerError(_)])),
@@ -320,46 +288,18 @@ mod tests {
         assert!(wire.exchange(&[words(["PING"])]).await.is_err());
     }
 
-    /// A stream that takes so much at a time.
-    struct Slow(usize, bool);
-
-    impl AsyncRead for Slow {
-        fn poll_read(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            _: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            Poll::Pending
-        }
-    }
-
-    impl AsyncWrite for Slow {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            self.1 = !self.1;
-            if self.1 {
-                Poll::Ready(Ok(bytes.len().min(self.0)))
-            } else {
-                Poll::Pending
-            }
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-    }
-
     #[test]
     fn commands_that_are_written_take_no_room_while_others_wait() {
         const STEP: usize = LARGE / 4;
-        let mut wire = Wire::new(Box::new(Slow(STEP, false)));
+        let mut is_ready = false;
+        let slow = move |bytes: &[u8]| {
+            is_ready = !is_ready;
+            match is_ready {
+                true => Poll::Ready(Ok(bytes.len().min(STEP))),
+                false => Poll::Pending,
+            }
+        };
+        let mut wire = wire(once(b""), slow);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         wire.out.resize(2 * LARGE, 0);
         for _ in 0..100 {

@@ -355,14 +355,6 @@ mod tests {
     }
 
     #[test]
-    fn a_value_begins_with_the_process() {
-        let owners = [1, 2].map(|number| Owner(0x67e5_5044_10b1_426f << 64 | number));
-        let values = owners.map(owner_value);
-        assert_eq!(values[0][..18], values[1][..18]);
-        assert_eq!(&values[0][..18], b"67e55044-10b1-426f");
-    }
-
-    #[test]
     fn scripts_and_protocol_agree_on_the_largest_token() {
         let votes = [&ACQUIRE, &ACQUIRE_SHARED, &ACQUIRE_IN_ORDER, &EXTEND];
         for script in votes.into_iter().chain([&PROBE, &REPORT_LOSS, &ADMIT]) {

@@ -52,6 +52,12 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
     Arc::new(Combiner::new(driver, Clock::System, observer, true))
 }
 
+/// A server that nobody can reach.
+fn redis() -> Target {
+    let info = redis::IntoConnectionInfo::into_connection_info("redis://127.0.0.1:1");
+    Target::Redis(Box::new(info.unwrap().into()))
+}
+
 fn random() -> impl FnMut() -> u128 + Send {
     let mut numbers = 1..;
     move || numbers.next().unwrap()
@@ -269,8 +275,7 @@ async fn a_task_that_never_has_to_wait_lets_others_run() {
 
 #[test]
 fn connections_are_made_by_the_engine_alone() {
-    let info = redis::IntoConnectionInfo::into_connection_info("redis://127.0.0.1:1");
-    let combiner = combiner_of(Target::Redis(Box::new(info.unwrap().into())), random());
+    let combiner = combiner_of(redis(), random());
     let woken = Arc::new(Counts::default());
     for _ in 0..2 {
         combiner.signal.register(&Waker::from(Arc::clone(&woken)));
@@ -286,9 +291,7 @@ fn connections_are_made_by_the_engine_alone() {
 
 #[test]
 fn what_nobody_waits_for_is_sent_by_the_engine() {
-    let info = redis::IntoConnectionInfo::into_connection_info("redis://127.0.0.1:1");
-    let target = Target::Redis(Box::new(info.unwrap().into()));
-    let combiner = combiner_of(target, random());
+    let combiner = combiner_of(redis(), random());
     let node = NodeId(0);
     let has_work = || lock(&combiner.driver).as_ref().unwrap().has_work();
     // The server has work, and not of a kind that is for the engine alone.

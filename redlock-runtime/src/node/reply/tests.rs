@@ -2,13 +2,13 @@
 
 mod fuzz;
 
-use redlock_protocol::{BlockRequest, Mode, Ticket};
+use redlock_protocol::{BlockRequest, Ticket};
 
 use super::*;
+use crate::node::requests::{self, put_back};
 
 const OWNER: Owner = Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
 const VALUE: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-const ADMISSION: AdmissionId = AdmissionId(1);
 const TICKET: Ticket = Ticket {
     came: 1,
     waited: Duration::ZERO,
@@ -16,44 +16,14 @@ const TICKET: Ticket = Ticket {
     grace: Duration::ZERO,
     is_ordered: false,
 };
-const BLOCK: BlockRequest = BlockRequest {
-    proposal: Token(9),
-    length: 1,
-};
+const BLOCK: BlockRequest = requests::block(9, 1);
 
 fn acquire() -> Request {
-    Request::Acquire {
-        key: "k".into(),
-        owner: OWNER,
-        mode: Mode::Exclusive,
-        ttl: Duration::from_secs(1),
-        block: BLOCK,
-        admission: ADMISSION,
-        ticket: None,
-    }
+    requests::acquire(OWNER, 9)
 }
 
 fn extend(block: Option<BlockRequest>) -> Request {
-    Request::Extend {
-        key: "k".into(),
-        owner: OWNER,
-        mode: Mode::Exclusive,
-        ttl: Duration::from_secs(1),
-        spare: Duration::ZERO,
-        block,
-        admission: ADMISSION,
-        note: None,
-    }
-}
-
-fn put_back() -> Request {
-    Request::PutBack {
-        key: "k".into(),
-        owner: OWNER,
-        mode: Mode::Exclusive,
-        ttl: Duration::from_secs(1),
-        admission: ADMISSION,
-    }
+    requests::extend(OWNER, block)
 }
 
 fn watch() -> Request {
@@ -64,23 +34,15 @@ fn watch() -> Request {
 }
 
 fn release() -> Request {
-    Request::Release {
-        key: "k".into(),
-        owner: OWNER,
-        mode: Mode::Exclusive,
-        keep: None,
-        leaves: false,
-    }
+    requests::release(OWNER)
 }
 
 fn keep() -> Request {
-    Request::Release {
-        key: "k".into(),
-        owner: OWNER,
-        mode: Mode::Exclusive,
-        keep: Some(Duration::from_millis(7)),
-        leaves: false,
+    let mut request = release();
+    if let Request::Release { keep, .. } = &mut request {
+        *keep = Some(Duration::from_millis(7));
     }
+    request
 }
 
 fn error(line: &str) -> Value {
@@ -154,7 +116,7 @@ fn what_no_script_can_answer_is_no_vote() {
     assert_garbled(&extend(Some(BLOCK)), Value::Int(7));
     assert_garbled(&keep(), Value::Int(1));
     assert_garbled(&release(), Value::Int(2));
-    assert_garbled(&put_back(), ints([9, 0]));
+    assert_garbled(&put_back(OWNER), ints([9, 0]));
     assert_garbled(&watch(), Value::Int(1));
     assert_garbled(&Request::Identify, Value::Okay);
 }
@@ -188,7 +150,7 @@ fn what_no_queue_can_answer_is_no_vote() {
     ] {
         assert_garbled(&asked, lie);
     }
-    for request in [acquire(), put_back()] {
+    for request in [acquire(), put_back(OWNER)] {
         assert_garbled(&request, reply(5, VALUE, told));
         assert_garbled(&request, reply(-2, "", told));
     }

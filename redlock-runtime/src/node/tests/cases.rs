@@ -5,8 +5,7 @@ use std::{thread, time::Duration};
 
 use redis::{Connection, Value};
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request, Ticket,
-    Token, model::Model,
+    Evidence, LossId, Owner, Record, Reply, Request, Ticket, Token, model::Model,
 };
 
 use super::{
@@ -14,12 +13,14 @@ use super::{
     server::{command, exchange},
 };
 use crate::{
-    node::connection,
+    node::{
+        connection,
+        requests::{self, ADMISSION, TTL, put_back, release},
+    },
     script::{self, owner_value},
 };
 
-const TTL: Duration = Duration::from_secs(20);
-pub(super) const ADMISSION: AdmissionId = AdmissionId(u64::MAX);
+const MAX_TTL: Duration = Duration::from_secs(60);
 const LOSS: LossId = LossId(u64::MAX - 1);
 pub(super) const US: Owner = Owner(1 << 64 | 1);
 pub(super) const THEM: Owner = Owner(2 << 64 | 1);
@@ -30,85 +31,37 @@ pub(super) fn report() -> Request {
         server: None,
         loss: LOSS,
         beside_marker: false,
-        max_ttl: 3 * TTL,
+        max_ttl: MAX_TTL,
     }
 }
 
 pub(super) fn admit(wait: Duration) -> Request {
-    Request::Admit {
-        server: None,
-        evidence: Evidence::Waited { loss: LOSS, wait },
-        admission: ADMISSION,
-        floor: Token(7),
-        wall_micros: 0,
-        is_durable: false,
-        max_ttl: 3 * TTL,
-    }
+    admit_on(Evidence::Waited { loss: LOSS, wait }, Token(7))
 }
 
 fn first_start() -> Request {
     let wait = TTL;
+    admit_on(Evidence::FirstStart { loss: LOSS, wait }, Token(0))
+}
+
+const fn admit_on(evidence: Evidence, floor: Token) -> Request {
     Request::Admit {
         server: None,
-        evidence: Evidence::FirstStart { loss: LOSS, wait },
+        evidence,
         admission: ADMISSION,
-        floor: Token(0),
+        floor,
         wall_micros: 0,
         is_durable: false,
-        max_ttl: 3 * TTL,
+        max_ttl: MAX_TTL,
     }
 }
 
 pub(super) fn acquire(owner: Owner) -> Request {
-    Request::Acquire {
-        key: "k".into(),
-        owner,
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        block: BlockRequest {
-            proposal: Token(now()),
-            length: 1,
-        },
-        admission: ADMISSION,
-        ticket: None,
-    }
+    requests::acquire(owner, now())
 }
 
 pub(super) fn extend(owner: Owner) -> Request {
-    Request::Extend {
-        key: "k".into(),
-        owner,
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        spare: TTL,
-        block: Some(BlockRequest {
-            proposal: Token(now()),
-            length: 256,
-        }),
-        admission: ADMISSION,
-        note: None,
-    }
-}
-
-pub(super) fn put_back(owner: Owner) -> Request {
-    Request::PutBack {
-        key: "k".into(),
-        owner,
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        admission: ADMISSION,
-    }
-}
-
-pub(super) fn release(owner: Owner) -> Request {
-    let key = "k".into();
-    Request::Release {
-        key,
-        owner,
-        mode: Mode::Exclusive,
-        keep: None,
-        leaves: false,
-    }
+    requests::extend(owner, Some(requests::block(now(), 256)))
 }
 
 /// That request with a ticket, whose place lasts for the given milliseconds.

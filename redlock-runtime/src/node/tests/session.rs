@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -11,56 +10,25 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{
-    AdmissionId, Ahead, Event, Mode, NodeId, Owner, Rejection, Reply, Request, RequestId,
-};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use redlock_protocol::{Ahead, Event, NodeId, Owner, Rejection, Reply, Request, RequestId};
+use tokio::io::ReadBuf;
 
 use crate::node::{
+    requests,
+    scripted::{broken, once, wire},
     session::{MOST_AT_ONCE, Refused, Session},
     wire::Wire,
 };
 
 const HASH: &str = "hash";
 
-/// A stream on which a server tells of changes without end.
-struct Endless {
-    takes_commands: bool,
-}
-
-impl AsyncRead for Endless {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        const NEWS: &[u8] = b">2\r\n+invalidate\r\n_\r\n";
-        while buffer.remaining() >= NEWS.len() {
-            buffer.put_slice(NEWS);
-        }
-        Poll::Ready(Ok(()))
+/// A server that tells of changes without end.
+fn endless(buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    const NEWS: &[u8] = b">2\r\n+invalidate\r\n_\r\n";
+    while buffer.remaining() >= NEWS.len() {
+        buffer.put_slice(NEWS);
     }
-}
-
-impl AsyncWrite for Endless {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(match self.takes_commands {
-            true => Ok(bytes.len()),
-            false => Err(io::ErrorKind::BrokenPipe.into()),
-        })
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
+    Poll::Ready(Ok(()))
 }
 
 #[derive(Default)]
@@ -74,9 +42,7 @@ impl Wake for Woken {
 
 #[test]
 fn a_server_that_writes_without_end_leaves_the_others_their_turn() {
-    let wire = Wire::new(Box::new(Endless {
-        takes_commands: true,
-    }));
+    let wire = wire(endless, |bytes| Poll::Ready(Ok(bytes.len())));
     let mut session = Session::new(wire, Refused::new());
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
@@ -95,7 +61,8 @@ fn replies_to_many_requests_leave_the_others_their_turn_too() {
     const TOGETHER: usize = 32;
     let replies =
         format!("*{TOGETHER}\r\n{}", ":0\r\n".repeat(TOGETHER)).repeat(2 * MOST_AT_ONCE / TOGETHER);
-    let mut session = session(replies.leak().as_bytes(), &Arc::default());
+    let wire = says(replies.leak().as_bytes(), &Arc::default());
+    let mut session = Session::new(wire, Refused::new());
     for number in 0..2 * MOST_AT_ONCE {
         session.send(RequestId(number as u64), extend("a"), HASH);
     }
@@ -111,9 +78,7 @@ fn replies_to_many_requests_leave_the_others_their_turn_too() {
 
 #[test]
 fn what_has_come_in_counts_though_nothing_can_be_written_any_more() {
-    let mut wire = Wire::new(Box::new(Endless {
-        takes_commands: false,
-    }));
+    let mut wire = wire(endless, broken);
     wire.put(&[]);
     let mut session = Session::new(wire, Refused::new());
     let mut cx = Context::from_waker(Waker::noop());
@@ -122,113 +87,28 @@ fn what_has_come_in_counts_though_nothing_can_be_written_any_more() {
     assert_eq!(events.len(), MOST_AT_ONCE);
 }
 
-/// A stream on which a server says what it is told to.
-struct Said {
-    replies: &'static [u8],
-    written: Arc<Mutex<Vec<u8>>>,
-}
-
-impl AsyncRead for Said {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.replies.is_empty() {
-            return Poll::Pending;
-        }
-        buffer.put_slice(std::mem::take(&mut self.replies));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Said {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.written.lock().unwrap().extend(bytes);
+/// The wire of a server that says this.
+fn says(replies: &'static [u8], written: &Arc<Mutex<Vec<u8>>>) -> Wire {
+    let written = Arc::clone(written);
+    wire(once(replies), move |bytes| {
+        written.lock().unwrap().extend(bytes);
         Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-fn session(replies: &'static [u8], written: &Arc<Mutex<Vec<u8>>>) -> Session {
-    let stream = Said {
-        replies,
-        written: Arc::clone(written),
-    };
-    Session::new(Wire::new(Box::new(stream)), Refused::new())
-}
-
-/// Sends a request to a server that does not know its script. The commands that were sent, and what
-/// the protocol was told.
-fn send_without_script(request: Request) -> (usize, usize, Vec<Event>) {
-    let written = Arc::new(Mutex::new(Vec::new()));
-    let mut session = session(b"-NOSCRIPT No matching script.\r\n", &written);
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut events = Vec::new();
-    session.send(RequestId(1), request, HASH);
-    for _ in 0..2 {
-        let polled = session.poll(NodeId(0), HASH, &mut cx, &mut events);
-        assert_eq!(polled, Ok(false));
-    }
-    let written = String::from_utf8(written.lock().unwrap().clone()).unwrap();
-    let count = |command: &str| written.matches(&format!("{command}\r\n")).count();
-    (count("EVALSHA"), count("EVAL"), events)
-}
-
-#[test]
-fn a_release_whose_script_is_missing_is_sent_again_with_its_text() {
-    let release = Request::Release {
-        key: "k".into(),
-        owner: Owner(1),
-        mode: Mode::Exclusive,
-        keep: None,
-        leaves: false,
-    };
-    assert_eq!(send_without_script(release), (1, 1, Vec::new()));
-}
-
-#[test]
-fn a_vote_whose_script_is_missing_is_left_to_the_protocol() {
-    let put_back = Request::PutBack {
-        key: "k".into(),
-        owner: Owner(1),
-        mode: Mode::Exclusive,
-        ttl: Duration::from_secs(1),
-        admission: AdmissionId(1),
-    };
-    let not_admitted = Event::Reply {
-        node: NodeId(0),
-        request: RequestId(1),
-        reply: Reply::NotAdmitted,
-    };
-    assert_eq!(send_without_script(put_back), (1, 0, vec![not_admitted]));
+    })
 }
 
 /// Sends all of these between two polls, to a server that says this, and reads twice. The commands that
 /// were sent, with their keys and numbers, and what the protocol was told.
 fn send_all(requests: &[Request], replies: &'static [u8]) -> (Vec<String>, Vec<(u64, Reply)>) {
     let written = Arc::default();
-    let mut session = session(replies, &written);
+    let mut session = Session::new(says(replies, &written), Refused::new());
     let mut events = Vec::new();
     for (number, request) in (1..).zip(requests) {
         session.send(RequestId(number), request.clone(), HASH);
     }
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..2 {
-        if session.poll(NodeId(0), HASH, &mut cx, &mut events).is_err() {
-            break;
-        }
+        let polled = session.poll(NodeId(0), HASH, &mut cx, &mut events);
+        assert_eq!(polled, Ok(false));
     }
     let told = events.into_iter().map(|event| match event {
         Event::Reply { request, reply, .. } => (request.0, reply),
@@ -260,27 +140,27 @@ fn commands(mut written: &[u8]) -> Vec<String> {
     commands
 }
 
-fn release(key: &str) -> Request {
-    Request::Release {
-        key: key.into(),
-        owner: Owner(1),
-        mode: Mode::Exclusive,
-        keep: None,
-        leaves: false,
+/// That request for this key.
+fn on(name: &str, mut request: Request) -> Request {
+    match &mut request {
+        Request::Extend { key, .. }
+        | Request::PutBack { key, .. }
+        | Request::Release { key, .. } => *key = name.into(),
+        _ => panic!("{request:?}"),
     }
+    request
+}
+
+fn release(key: &str) -> Request {
+    on(key, requests::release(Owner(1)))
 }
 
 fn extend(key: &str) -> Request {
-    Request::Extend {
-        key: key.into(),
-        owner: Owner(1),
-        mode: Mode::Exclusive,
-        ttl: Duration::from_secs(1),
-        spare: Duration::ZERO,
-        block: None,
-        admission: AdmissionId(1),
-        note: None,
-    }
+    on(key, requests::extend(Owner(1), None))
+}
+
+fn put_back(key: &str) -> Request {
+    on(key, requests::put_back(Owner(1)))
 }
 
 fn read(key: &str) -> Request {
@@ -292,16 +172,14 @@ fn read(key: &str) -> Request {
 
 #[test]
 fn what_is_of_one_kind_goes_together_and_keeps_its_place() {
-    let put_back = Request::PutBack {
-        key: "c".into(),
-        owner: Owner(1),
-        mode: Mode::Exclusive,
-        ttl: Duration::from_secs(1),
-        admission: AdmissionId(1),
-    };
-    let requests = [extend("a"), extend("b"), put_back, release("c"), read("a")];
     let (sent, told) = send_all(
-        &requests,
+        &[
+            extend("a"),
+            extend("b"),
+            put_back("c"),
+            release("c"),
+            read("a"),
+        ],
         b"*2\r\n:0\r\n-ERR no\r\n*2\r\n:9\r\n$0\r\n\r\n:0\r\n",
     );
     let expected = ["EVALSHA a b", "EVALSHA c", "EVALSHA c", "CLIENT", "GET a"];
@@ -353,12 +231,21 @@ fn what_is_said_of_all_is_said_of_none() {
     }
 }
 
+/// A release is sent again with the text. A vote is left to the protocol.
 #[test]
-fn a_missing_script_for_many_is_as_a_missing_script_for_one() {
-    let no_script = b"-NOSCRIPT No matching script.\r\n";
-    let (sent, told) = send_all(&[extend("a"), extend("b")], no_script);
-    assert_eq!(sent, ["EVALSHA a b"]);
-    assert_eq!(told, [(1, Reply::NotAdmitted), (2, Reply::NotAdmitted)]);
+fn a_missing_script_is_learnt_for_a_release_and_no_vote() {
+    for (requests, commands, not_admitted) in [
+        (vec![release("c")], vec!["EVALSHA c", "EVAL c"], 0),
+        (vec![put_back("c")], vec!["EVALSHA c"], 1),
+        (vec![extend("a"), extend("b")], vec!["EVALSHA a b"], 2),
+    ] {
+        let (sent, told) = send_all(&requests, b"-NOSCRIPT No matching script.\r\n");
+        assert_eq!(sent, commands);
+        let expected: Vec<_> = (1..=not_admitted)
+            .map(|number| (number, Reply::NotAdmitted))
+            .collect();
+        assert_eq!(told, expected);
+    }
 }
 
 #[test]
@@ -392,7 +279,8 @@ fn a_key_that_is_not_there_is_read_by_itself() {
 
 #[test]
 fn values_that_are_too_large_together_are_read_one_by_one_from_then_on() {
-    let mut before = session(b"+OK\r\n*2\r\n$16777300\r\n", &Arc::default());
+    let wire = says(b"+OK\r\n*2\r\n$16777300\r\n", &Arc::default());
+    let mut before = Session::new(wire, Refused::new());
     let mut cx = Context::from_waker(Waker::noop());
     for number in [1, 2] {
         before.send(RequestId(number), read("a"), HASH);
@@ -402,11 +290,7 @@ fn values_that_are_too_large_together_are_read_one_by_one_from_then_on() {
     assert!(broken.is_err() && events.is_empty());
 
     let written = Arc::new(Mutex::new(Vec::new()));
-    let stream = Said {
-        replies: b"",
-        written: Arc::clone(&written),
-    };
-    let mut session = Session::new(Wire::new(Box::new(stream)), before.refused());
+    let mut session = Session::new(says(b"", &written), before.refused());
     for (number, key) in [(3, "a"), (4, "b")] {
         session.send(RequestId(number), read(key), HASH);
     }

@@ -7,11 +7,10 @@ use redlock_protocol::{Mode, Owner, Reply, Request};
 
 use super::{
     Server,
-    cases::{
-        THEM, THIRD, US, acquire, ask, extend, in_order, is_refused, put_back, release, voting,
-    },
+    cases::{THEM, THIRD, US, acquire, ask, extend, in_order, is_refused, voting},
     server::command,
 };
+use crate::node::requests::{put_back, release};
 
 /// That request from a reader.
 fn shared(mut request: Request) -> Request {

@@ -5,50 +5,14 @@ use redlock_fuzz::{Features, fuzz};
 use super::*;
 use crate::node::resp::{Malformed, Reader};
 
-const WORDS: [&str; 42] = [
-    "\r\n",
-    "+OK\r\n",
-    ":0\r\n",
-    ":1\r\n",
-    ":2\r\n",
-    ":3\r\n",
-    ":-1\r\n",
-    ":-2\r\n",
-    ":4503599627370496\r\n",
-    ":9223372036854775807\r\n",
-    "$-1\r\n",
-    "$0\r\n\r\n",
-    "$1\r\n1\r\n",
-    "$2\r\n12\r\n",
-    "$16\r\n9007199254740993\r\n",
-    "$36\r\n67e55044-10b1-426f-9247-bb680e5fe0c8\r\n",
-    "*0\r\n",
-    "*1\r\n",
-    "*2\r\n",
-    "*3\r\n",
-    "*4\r\n",
-    "*5\r\n",
-    "*6\r\n",
-    "*11\r\n",
-    "%1\r\n",
-    ">2\r\n",
-    "_\r\n",
-    "#t\r\n",
-    "~1\r\n",
-    "|1\r\n",
-    ",1.5\r\n",
-    ",nan\r\n",
-    "(7\r\n",
-    "!6\r\nERR no\r\n",
-    "=6\r\ntxt:hi\r\n",
-    "=4\r\nmkd:\r\n",
-    "-NOSCRIPT no\r\n",
-    "-REDLOCK counter\r\n",
-    "-READONLY x\r\n",
-    "-NOPERM x\r\n",
-    "-LOADING x\r\n",
-    "run_id:7\r\n",
-];
+/// With a slash for each end of a line within them.
+const WORDS: &str = "
+    +OK :0 :1 :2 :3 :-1 :-2 :4503599627370496 :9223372036854775807
+    $-1 $0/ $1/1 $2/12 $4/// $16/9007199254740993 $36/67e55044-10b1-426f-9247-bb680e5fe0c8
+    *0 *1 *2 *3 *4 *5 *6 *11 *-1 *3/:1/*1/$1/x/_ %1 %1/+a/#t >2 >2/$10/invalidate/*1/$1/k
+    _ #t ~1 |1 ,1.5 ,nan (7 !3/ERR =6/txt:hi =4/mkd:
+    -NOSCRIPT -REDLOCK -READONLY -NOPERM -LOADING run_id:7
+";
 
 fn requests() -> Vec<Request> {
     let mut with_ticket = acquire();
@@ -65,14 +29,14 @@ fn requests() -> Vec<Request> {
     let admit = Request::Admit {
         server: None,
         evidence: redlock_protocol::Evidence::Assumed { loss: LossId(8) },
-        admission: ADMISSION,
+        admission: requests::ADMISSION,
         floor: Token(7),
         wall_micros: 0,
         is_durable: false,
         max_ttl: Duration::from_secs(60),
     };
     let of_locks = [acquire(), with_ticket, extend(None), extend(Some(BLOCK))];
-    let others = [put_back(), watch(), release(), keep(), stand, admit];
+    let others = [put_back(OWNER), watch(), release(), keep(), stand, admit];
     let of_nodes = [Request::Identify, Request::Probe];
     of_locks.into_iter().chain(others).chain(of_nodes).collect()
 }
@@ -113,32 +77,42 @@ fn compare(bytes: &[u8], read: &Result<Option<(Value, usize)>, Malformed>) {
 #[test]
 fn fuzz_replies() {
     let requests = requests();
-    fuzz(
-        "replies",
-        &WORDS,
-        |bytes: &[u8], features: &mut Features| {
-            let mut slow = Reader::default();
-            let slowly = (0..=bytes.len())
-                .map(|length| slow.next(&bytes[..length]))
-                .find(|read| !matches!(read, Ok(None)))
-                .unwrap_or(Ok(None));
-            let read = Reader::default().next(bytes);
-            // Not every number is equal to itself.
-            assert_eq!(format!("{read:?}"), format!("{slowly:?}"));
-            compare(bytes, &read);
-            let Ok(Some((value, length))) = read else {
-                features.add(format!("{read:?}"));
-                return;
-            };
-            assert!(length <= bytes.len());
-            for (place, request) in requests.iter().enumerate() {
-                let reply = parse(request, value.clone());
-                check(&reply);
-                features.add((place, std::mem::discriminant(&reply)));
-                if let Reply::Refused { reason, .. } = &reply {
-                    features.add((place, format!("{reason:?}")));
-                }
+    let words = WORDS.split_whitespace();
+    let words = words.map(|word| word.replace('/', "\r\n") + "\r\n");
+    let words: Vec<String> = words.collect();
+    let words = words.iter().map(String::as_str);
+    let words: Vec<&str> = words.chain(["\r\n", "-ERR a\rb\nc\r\n"]).collect();
+    let attempt = |bytes: &[u8], features: &mut Features| {
+        let mut reader = Reader::default();
+        let (come, slowly) = (0..=bytes.len())
+            .map(|length| (length, reader.next(&bytes[..length])))
+            .find(|(_, read)| !matches!(read, Ok(None)))
+            .unwrap_or((0, Ok(None)));
+        let read = Reader::default().next(bytes);
+        // Not every number is equal to itself.
+        let shown = format!("{read:?}");
+        assert_eq!(shown, format!("{slowly:?}"));
+        compare(bytes, &read);
+        let Ok(Some((value, length))) = read else {
+            features.add(shown);
+            return;
+        };
+        assert_eq!(length, come, "it is read as soon as all of it has come");
+        assert_eq!(shown, format!("{:?}", reader.next(bytes)), "once more");
+        for (place, request) in requests.iter().enumerate() {
+            let reply = parse(request, value.clone());
+            check(&reply);
+            features.add((place, std::mem::discriminant(&reply)));
+            if let Reply::Refused { reason, .. } = &reply {
+                features.add((place, format!("{reason:?}")));
             }
-        },
-    );
+        }
+    };
+    for word in &words {
+        attempt(
+            format!("{word}+more\r\n").as_bytes(),
+            &mut Features::default(),
+        );
+    }
+    fuzz("replies", &words, attempt);
 }
