@@ -1,8 +1,8 @@
-async fn schedule(jobs: &Jobs, store: Store) -> Result<(), LockError> {
+async fn schedule(shop: u64, jobs: &Jobs, store: Store) -> Result<(), LockError> {
     use ::redlock_runtime::__private as __redis_lock;
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
         __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", "schedule"),
-        "scheduler",
+        "scheduler:{shop}",
         (__redis_lock::std::file!(), __redis_lock::std::line!()),
         __redis_lock::Options {
             expire: __redis_lock::std::option::Option::Some(
@@ -29,7 +29,14 @@ async fn schedule(jobs: &Jobs, store: Store) -> Result<(), LockError> {
     let __outcome = loop {
         let mut __section = __redis_lock::Section::new(
             __redis_lock::Redlock::installed(),
-            "scheduler",
+            {
+                let __values = __redis_lock::Values::new(":");
+                let __text = __redis_lock::std::format!(
+                    "scheduler:{shop}", shop = __redis_lock::Values::encoded(& __values,
+                    "shop", __redis_lock::std::format_args!("{}", shop))
+                );
+                __redis_lock::Values::key(__values, __text)
+            },
             __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
             &__REDIS_LOCK_SECTION,
         );

@@ -1,4 +1,4 @@
-#[redis_lock(key = "scheduler", leader, expire = 2s, renew = 500ms, lease = lease)]
-async fn schedule(jobs: &Jobs, store: Store) -> Result<(), LockError> {
+#[redis_lock(key = "scheduler:{shop}", leader, expire = 2s, renew = 500ms, lease = lease)]
+async fn schedule(shop: u64, jobs: &Jobs, store: Store) -> Result<(), LockError> {
     store.run(jobs, lease.fencing_token()?).await
 }

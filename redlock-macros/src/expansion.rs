@@ -7,7 +7,7 @@ use std::{
 };
 
 use quote::ToTokens;
-use syn2::{Attribute, ImplItem, ImplItemFn, Item, ItemFn, Meta};
+use syn2::{ItemFn, Meta};
 
 use crate::expand;
 
@@ -36,37 +36,10 @@ fn expansions() {
 }
 
 fn expanded(source: &str) -> String {
-    let mut file = syn2::parse_file(source).unwrap();
-    for item in &mut file.items {
-        match item {
-            Item::Fn(function) => expand_function(function),
-            Item::Impl(item) => item.items.iter_mut().for_each(expand_method),
-            _ => {}
-        }
-    }
-    prettyplease::unparse(&file)
-}
-
-fn expand_function(function: &mut ItemFn) {
-    if let Some(args) = take_args(&mut function.attrs) {
-        let expanded = expand::redis_lock(args, function.to_token_stream());
-        *function = syn2::parse2(expanded).unwrap();
-    }
-}
-
-fn expand_method(item: &mut ImplItem) {
-    let ImplItem::Fn(method) = item else { return };
-    if let Some(args) = take_args(&mut method.attrs) {
-        let expanded = expand::redis_lock(args, method.to_token_stream());
-        *method = syn2::parse2::<ImplItemFn>(expanded).unwrap();
-    }
-}
-
-fn take_args(attributes: &mut Vec<Attribute>) -> Option<proc_macro2::TokenStream> {
-    let is_ours = |attribute: &Attribute| attribute.path().is_ident("redis_lock");
-    let position = attributes.iter().position(is_ours)?;
-    match attributes.remove(position).meta {
-        Meta::List(list) => Some(list.tokens),
-        Meta::Path(_) | Meta::NameValue(_) => None,
-    }
+    let mut function: ItemFn = syn2::parse_str(source).unwrap();
+    let Meta::List(attribute) = function.attrs.remove(0).meta else {
+        panic!("the attribute comes first, and has arguments")
+    };
+    let expanded = expand::redis_lock(attribute.tokens, function.to_token_stream());
+    prettyplease::unparse(&syn2::parse2(expanded).unwrap())
 }

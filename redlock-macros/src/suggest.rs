@@ -49,25 +49,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_edits() {
-        assert_eq!(distance("", "key"), 3);
-        assert_eq!(distance("expires", "expire"), 1);
-        assert_eq!(distance("wiat", "wait"), 1);
-        assert_eq!(distance("rq", "req"), 1);
-    }
-
-    #[test]
     fn suggests_only_what_is_close() {
         let names = ["key", "expire", "wait"];
-        assert_eq!(closest("expires", names), Some("expire"));
-        assert_eq!(closest("weit", names), Some("wait"));
+        for (written, meant) in [
+            ("expires", "expire"),
+            ("expre", "expire"),
+            ("weit", "wait"),
+            ("wiat", "wait"),
+        ] {
+            assert_eq!(closest(written, names), Some(meant));
+        }
         assert_eq!(closest("colour", names), None);
-    }
-
-    #[test]
-    fn lists_words() {
-        assert_eq!(list([]), "");
-        assert_eq!(list(["a"]), "`a`");
-        assert_eq!(list(["a", "b", "c"]), "`a`, `b` and `c`");
     }
 }

@@ -118,24 +118,18 @@ fn refusals_and_mistakes_are_those_of_async_code() {
     let redlock = redlock("refusals", None);
     let _guard = redlock.lock(KEY).acquire_blocking().unwrap();
     let waits = redlock.lock(KEY).wait(Duration::from_millis(1));
-    let refused = waits.hold_blocking(|_| unreachable!());
-    assert!(
-        matches!(refused, Err(LockError::Contended(_))),
-        "{refused:?}"
-    );
+    let error = waits.hold_blocking(|_| unreachable!()).unwrap_err();
+    assert!(matches!(error, LockError::Contended(_)), "{error}");
     let wrong = redlock.lock("other").expire(Duration::ZERO);
-    let refused = wrong.acquire_blocking();
-    assert!(matches!(refused, Err(LockError::Config(_))), "{refused:?}");
-    let refused = redlock.lock("").acquire_blocking();
-    assert!(
-        matches!(refused, Err(LockError::EmptyKey { .. })),
-        "{refused:?}"
-    );
+    let error = wrong.acquire_blocking().unwrap_err();
+    assert!(matches!(error, LockError::Config(_)), "{error}");
+    let error = redlock.lock("").acquire_blocking().unwrap_err();
+    assert!(matches!(error, LockError::EmptyKey { .. }), "{error}");
     current_thread()
         .block_on(redlock.shutdown(Duration::ZERO))
         .unwrap_err();
-    let refused = redlock.lock("other").acquire_blocking();
-    assert!(matches!(refused, Err(LockError::Stopped(_))), "{refused:?}");
+    let error = redlock.lock("other").acquire_blocking().unwrap_err();
+    assert!(matches!(error, LockError::Stopped(_)), "{error}");
 }
 
 // ---- the lease

@@ -4,7 +4,7 @@ use redlock_runtime::{
     Builder, ConfigError, LockError, ProblemKind, Redlock, testing::Acquisition,
 };
 use tokio::{
-    runtime::Handle,
+    runtime::{self, Handle, Runtime},
     time::{Instant, pause, sleep},
 };
 
@@ -41,15 +41,16 @@ async fn servers_and_a_paused_clock_are_refused() {
 
 #[test]
 fn an_engine_elsewhere_in_real_time_is_refused() {
-    let elsewhere = tokio::runtime::Runtime::new().unwrap();
-    let here = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let elsewhere = Runtime::new().unwrap();
+    let here = paused();
     let builder = memory("elsewhere").runtime(elsewhere.handle().clone());
     let error = here.block_on(builder.build()).unwrap_err();
     assert!(is_paused(&error), "{error}");
+}
+
+fn paused() -> Runtime {
+    let mut builder = runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
 }
 
 fn is_paused(error: &ConfigError) -> bool {
@@ -88,12 +89,7 @@ async fn a_clock_that_is_paused_too_late_is_found_out() {
 #[test]
 fn what_happens_in_paused_time_is_the_same_each_time() {
     let run = || -> Vec<Acquisition> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        paused().block_on(async {
             let redlock = Redlock::builder().test(5).unwrap();
             redlock.node(1).slow(seconds(1) / 50);
             let other = redlock.held_elsewhere("k").expires_in(seconds(1));

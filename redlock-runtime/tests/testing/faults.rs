@@ -109,26 +109,20 @@ async fn a_body_is_cut_off_by_each_kind_of_end() {
     let redlock = Redlock::builder().key_prefix("app:").test(3).unwrap();
     let hold = || redlock.lock("k").hold(async |_| sleep(seconds(4)).await);
 
-    let strike = async {
-        redlock.until_locked("k").await;
-        redlock.expire_lease("k");
+    let cut_off = async |strike: &mut dyn FnMut()| {
+        let strike = async {
+            redlock.until_locked("k").await;
+            strike();
+        };
+        tokio::join!(hold(), strike).0.unwrap_err()
     };
-    let (outcome, ()) = tokio::join!(hold(), strike);
-    assert!(matches!(outcome, Err(LockError::Expired(_))), "{outcome:?}");
-
-    let strike = async {
-        redlock.until_locked("k").await;
-        redlock.delete_key("k");
-    };
-    let (outcome, ()) = tokio::join!(hold(), strike);
-    assert!(matches!(outcome, Err(LockError::Lost(_))), "{outcome:?}");
-
-    let strike = async {
-        redlock.until_locked("k").await;
-        redlock.held_elsewhere("k")
-    };
-    let (outcome, other) = tokio::join!(hold(), strike);
-    assert!(matches!(outcome, Err(LockError::Lost(_))), "{outcome:?}");
+    let error = cut_off(&mut || redlock.expire_lease("k")).await;
+    assert!(matches!(error, LockError::Expired(_)), "{error}");
+    let error = cut_off(&mut || redlock.delete_key("k")).await;
+    assert!(matches!(error, LockError::Lost(_)), "{error}");
+    let mut other = None;
+    let error = cut_off(&mut || other = Some(redlock.held_elsewhere("k"))).await;
+    assert!(matches!(error, LockError::Lost(_)), "{error}");
     assert!(matches!(hold().await, Err(LockError::Contended(_))));
     assert!(redlock.node(0).has_key("k"));
     drop(other);

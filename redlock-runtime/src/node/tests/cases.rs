@@ -110,13 +110,14 @@ fn ask_about(hash: &str, connection: &mut Connection, request: &Request) -> Repl
 }
 
 /// A server that votes.
-pub(super) fn voting(server: &Server) -> Connection {
+pub(super) fn voting() -> (Server, Connection) {
+    let server = Server::start(&[]);
     let mut connection = server.connect(3);
     ask(&mut connection, &report());
     let reply = ask(&mut connection, &admit(Duration::ZERO));
     let admission = ADMISSION;
     assert_eq!(reply, Reply::Admitted { admission });
-    connection
+    (server, connection)
 }
 
 pub(super) fn is_refused(reply: &Reply, code: &str) -> bool {
@@ -152,43 +153,49 @@ impl Twins {
 fn a_place_lasts_as_long_as_the_ticket_says_and_the_queue_for_a_second() {
     let server = Server::start(&[]);
     let mut twins = Twins::of(&server, 3);
-    let waiting: [fn() -> Request; 6] = [
+    let asked: [fn() -> Request; 11] = [
         report,
         || admit(Duration::ZERO),
         || in_order(acquire(US), 1_000),
         || in_order(acquire(THEM), 100),
         || extend(US),
         || in_order(acquire(THIRD), 1_000),
+        || after(101, || in_order(acquire(THIRD), 10)),
+        || after(900, || extend(US)),
+        || after(101, || extend(US)),
+        || in_order(acquire(US), 10),
+        || extend(US),
     ];
-    loop {
-        let replies = twins.ask_all(&waiting);
-        assert!(is_waited_for(&replies[4]), "{replies:?}");
-        assert_eq!(count_ahead(&replies[5]), 1, "{replies:?}");
-        thread::sleep(Duration::from_millis(101));
-        let Some(soon) = twins.ask(&in_order(acquire(THIRD), 10)) else {
-            continue;
-        };
-        thread::sleep(Duration::from_millis(900));
-        let Some(ended) = twins.ask(&extend(US)) else {
-            continue;
-        };
-        thread::sleep(Duration::from_millis(101));
-        let Some(forgotten) = twins.ask(&extend(US)) else {
-            continue;
-        };
-        assert_eq!(count_ahead(&soon), 0, "that of THEM has ended");
-        assert!(is_waited_for(&ended), "had a place a moment ago");
-        assert!(!is_waited_for(&forgotten));
-        // What has been forgotten does not come back with the next place.
-        let Some(_) = twins.ask(&in_order(acquire(US), 10)) else {
-            continue;
-        };
-        let Some(alone) = twins.ask(&extend(US)) else {
-            continue;
-        };
-        assert!(!is_waited_for(&alone));
-        return;
-    }
+    let replies = twins.ask_all(&asked);
+    let [
+        _,
+        _,
+        _,
+        _,
+        waited_for,
+        behind,
+        soon,
+        ended,
+        forgotten,
+        _,
+        alone,
+    ] = &replies[..]
+    else {
+        panic!("{replies:?}")
+    };
+    assert!(is_waited_for(waited_for), "{replies:?}");
+    assert_eq!(count_ahead(behind), 1, "{replies:?}");
+    assert_eq!(count_ahead(soon), 0, "that of THEM has ended");
+    assert!(is_waited_for(ended), "had a place a moment ago");
+    assert!(!is_waited_for(forgotten));
+    // What has been forgotten does not come back with the next place.
+    assert!(!is_waited_for(alone));
+}
+
+/// That request, this many milliseconds later.
+fn after(millis: u64, request: fn() -> Request) -> Request {
+    thread::sleep(Duration::from_millis(millis));
+    request()
 }
 
 #[test]
@@ -245,8 +252,7 @@ fn what_may_have_taken_keys_away_is_seen() {
 /// Even if it has the same admission as the one that it takes the place of.
 #[test]
 fn a_database_that_is_swapped_in_has_no_vote_here() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
+    let (server, mut connection) = voting();
     ask(&mut connection, &acquire(US));
     let mut other = server.connect(3);
     command(&mut other, &["SELECT", "1"]);
@@ -264,8 +270,7 @@ fn a_database_that_is_swapped_in_has_no_vote_here() {
 
 #[test]
 fn a_server_without_memory_grants_nothing_and_deletes_all_the_same() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
+    let (_server, mut connection) = voting();
     command(&mut connection, &["SET", "other", "x"]);
     command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
     for request in [acquire(US), in_order(acquire(US), 1_000), put_back(US)] {
@@ -284,8 +289,7 @@ fn a_server_without_memory_grants_nothing_and_deletes_all_the_same() {
 
 #[test]
 fn a_user_who_may_not_write_the_hash_leaves_no_key_behind() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
+    let (server, mut connection) = voting();
     for right in ["-hset", "-set", "-hmget", "-evalsha -eval"] {
         let mut words = vec![
             "ACL", "SETUSER", "limited", "reset", "on", "nopass", "~*", "+@all",
@@ -307,8 +311,7 @@ fn a_user_who_may_not_write_the_hash_leaves_no_key_behind() {
 
 #[test]
 fn what_others_put_in_the_place_of_the_hash_grants_nothing() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
+    let (_server, mut connection) = voting();
     ask(&mut connection, &acquire(US));
     command(&mut connection, &["HSET", HASH, "longest", "no number"]);
     for request in [acquire(THEM), extend(US), put_back(THEM)] {
@@ -326,18 +329,12 @@ fn what_others_put_in_the_place_of_the_hash_grants_nothing() {
     assert_eq!(ask(&mut connection, &release(US)), Reply::Deleted);
 }
 
+/// The hash is a table from the first field on, and a lock is what every client of Redlock writes.
 #[test]
-fn the_hash_is_a_table_from_the_first_field_on() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
+fn a_server_has_a_table_and_the_owners_of_locks() {
+    let (_server, mut connection) = voting();
     let encoding = command(&mut connection, &["OBJECT", "ENCODING", HASH]);
     assert_eq!(encoding, Value::BulkString(b"hashtable".to_vec()));
-}
-
-#[test]
-fn a_lock_is_what_every_client_of_redlock_writes() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
     ask(&mut connection, &acquire(US));
     let value = command(&mut connection, &["GET", "k"]);
     assert_eq!(value, Value::BulkString(owner_value(US).to_vec()));

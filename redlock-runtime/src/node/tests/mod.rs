@@ -22,7 +22,7 @@ use redlock_protocol::{
     model::{Key, Model, Moment},
 };
 
-use self::server::{Server, exchange};
+use self::server::{Server, exchange, words};
 use super::reply;
 use crate::script::{self, Kind, Word};
 
@@ -367,12 +367,6 @@ fn places(answer: Value) -> Vec<(Process, i64)> {
         .collect();
     places.sort_unstable();
     places
-}
-
-fn words(words: &[&str]) -> Cmd {
-    let mut command = Cmd::new();
-    command.arg(words);
-    command
 }
 
 fn expiry(answer: Value, at: u64) -> Option<Option<u64>> {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{Client, Connection, ConnectionLike, Pipeline, Value};
+use redis::{Client, Cmd, Connection, ConnectionLike, Pipeline, Value};
 use uuid::Uuid;
 
 /// Longer than any start takes on a busy machine.
@@ -90,11 +90,15 @@ pub(super) fn exchange(connection: &mut Connection, pipeline: &Pipeline) -> Vec<
     answers.unwrap()
 }
 
+pub(super) fn words(words: &[&str]) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg(words);
+    command
+}
+
 /// One command, by its words.
 pub(super) fn command(connection: &mut Connection, words: &[&str]) -> Value {
     let mut pipeline = Pipeline::new();
-    let mut command = redis::Cmd::new();
-    command.arg(words);
-    pipeline.add_command(command);
+    pipeline.add_command(self::words(words));
     exchange(connection, &pipeline).remove(0)
 }

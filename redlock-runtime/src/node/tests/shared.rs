@@ -6,7 +6,6 @@ use redis::Value;
 use redlock_protocol::{Mode, Owner, Reply, Request};
 
 use super::{
-    Server,
     cases::{THEM, THIRD, US, acquire, ask, extend, in_order, is_refused, voting},
     server::command,
 };
@@ -30,8 +29,7 @@ const fn is_granted(reply: &Reply) -> bool {
 
 #[test]
 fn a_server_without_memory_takes_in_no_reader_and_keeps_and_releases_those_that_it_has() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
+    let (_server, mut connection) = voting();
     for owner in [US, THEM, THIRD] {
         assert!(is_granted(&ask(&mut connection, &shared(acquire(owner)))));
     }
@@ -55,8 +53,7 @@ fn a_server_without_memory_takes_in_no_reader_and_keeps_and_releases_those_that_
 /// Also without memory for more: what a script writes first may not be refused.
 #[test]
 fn a_server_turns_the_key_of_an_owner_into_that_of_a_reader() {
-    let server = Server::start(&[]);
-    let mut connection = voting(&server);
+    let (_server, mut connection) = voting();
     assert!(is_granted(&ask(&mut connection, &acquire(US))));
     let put_back = ask(&mut connection, &shared(put_back(US)));
     assert_eq!(put_back, Reply::PutBack, "it is there");
