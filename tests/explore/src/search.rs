@@ -14,7 +14,7 @@ pub(crate) trait Model {
     /// One moment.
     type State: Copy + Hash;
     /// What leads from one moment to the next.
-    type Move: Copy + PartialEq + fmt::Debug;
+    type Move: fmt::Debug;
 
     /// Where a course can begin.
     fn starts(&self) -> Vec<Self::State>;
@@ -28,6 +28,13 @@ pub(crate) trait Model {
     /// The same, with nodes and clients in an order that is the same for most states that differ by
     /// nothing else.
     fn canonical(&self, state: &Self::State) -> Self::State;
+
+    /// Every step that can follow.
+    fn all_steps(&self, state: &Self::State) -> Vec<Step<Self::Move, Self::State>> {
+        let mut steps = Vec::new();
+        self.steps(state, &mut |step| steps.push(step));
+        steps
+    }
 }
 
 /// One step of a course.
@@ -66,24 +73,20 @@ pub(crate) struct Violation {
     pub(crate) course: Vec<String>,
 }
 
-/// How a state was first reached.
-struct Origin<M> {
-    from: u32,
-    /// `None` for a start.
-    by: Option<M>,
-}
+/// How a state was first reached: from which one, and by which of its steps; `None` for a start.
+type Origin = (u32, Option<u16>);
 
 /// What has been visited, and is to be visited next.
-struct Visited<M: Model> {
+struct Visited<S> {
     known: HashSet<u128, BuildHasherDefault<Fingerprints>>,
-    origins: Vec<Origin<M::Move>>,
-    next_layer: Vec<M::State>,
+    origins: Vec<Origin>,
+    next_layer: Vec<S>,
 }
 
-impl<M: Model> Visited<M> {
-    fn take(&mut self, from: u32, by: Option<M::Move>, state: M::State) {
+impl<S: Hash> Visited<S> {
+    fn take(&mut self, origin: Origin, state: S) {
         if self.known.insert(fingerprint(&state)) {
-            self.origins.push(Origin { from, by });
+            self.origins.push(origin);
             self.next_layer.push(state);
         }
     }
@@ -110,33 +113,34 @@ impl Hasher for Fingerprints {
 /// Visits all states, those that are reached in the fewest steps first.
 pub(crate) fn explore<M: Model>(model: &M) -> Found {
     let mut found = Found::default();
-    let mut visited = Visited::<M> {
+    let mut visited = Visited {
         known: HashSet::default(),
         origins: Vec::new(),
         next_layer: Vec::new(),
     };
     for start in model.starts() {
-        visited.take(0, None, model.canonical(&start));
+        visited.take((0, None), model.canonical(&start));
     }
     while !visited.next_layer.is_empty() {
         let layer = std::mem::take(&mut visited.next_layer);
         let first = visited.origins.len() - layer.len();
         for (place, state) in layer.iter().enumerate() {
             let from = (first + place) as u32;
+            let mut number = 0;
             let mut wrong = None;
             model.steps(state, &mut |step| {
-                found.steps += 1;
-                if step.wrong.is_some() && wrong.is_none() {
-                    wrong = Some(step);
-                } else {
-                    visited.take(from, Some(step.by), model.canonical(&step.next));
+                match step.wrong {
+                    Some(rule) if wrong.is_none() => wrong = Some((rule, number)),
+                    _ => visited.take((from, Some(number)), model.canonical(&step.next)),
                 }
+                number += 1;
             });
-            if let Some(step) = wrong {
+            found.steps += usize::from(number);
+            if let Some((rule, last)) = wrong {
                 found.states = visited.origins.len();
                 found.violation = Some(Violation {
-                    rule: step.wrong.unwrap_or_default(),
-                    course: course(model, &visited.origins, from, step.by),
+                    rule,
+                    course: course(model, &visited.origins, (from, last)),
                 });
                 return found;
             }
@@ -147,57 +151,31 @@ pub(crate) fn explore<M: Model>(model: &M) -> Found {
 }
 
 /// The steps that lead to a state, and one more. Canonical states swap their nodes as they like, so
-/// the course is taken a second time without that.
-fn course<M: Model>(model: &M, origins: &[Origin<M::Move>], to: u32, last: M::Move) -> Vec<String> {
-    let mut moves = vec![last];
-    let mut at = to;
-    while let Origin { from, by: Some(by) } = origins[at as usize] {
-        moves.push(by);
-        at = from;
+/// the course is taken a second time without that, by the steps that lead to the same ones.
+fn course<M: Model>(model: &M, origins: &[Origin], (to, last): (u32, u16)) -> Vec<String> {
+    let mut numbers = vec![last];
+    let mut at = to as usize;
+    while let (from, Some(number)) = origins[at] {
+        numbers.push(number);
+        at = from as usize;
     }
-    moves.reverse();
-    let mut starts = model.starts().into_iter();
-    let retraced = starts.find_map(|start| retrace(model, start, &moves));
-    retraced.unwrap_or_else(|| {
-        let mut words = vec!["(nodes and clients change places from step to step)".to_owned()];
-        words.extend(moves.iter().map(|by| format!("{by:?}")));
-        words
-    })
-}
-
-/// The fingerprints along a course that begins here, if there is one with these moves.
-fn leads_along<M: Model>(model: &M, start: &M::State, moves: &[M::Move]) -> Option<Vec<u128>> {
-    let mut state = model.canonical(start);
-    let mut along = Vec::new();
-    for &by in moves {
-        let mut next = None;
-        model.steps(&state, &mut |step| {
-            if step.by == by {
-                next = Some(step.next);
-            }
-        });
-        state = model.canonical(&next?);
-        along.push(fingerprint(&state));
-    }
-    Some(along)
-}
-
-/// The same course with every node in its place.
-fn retrace<M: Model>(model: &M, start: M::State, moves: &[M::Move]) -> Option<Vec<String>> {
-    let mut state = start;
+    let mut state = model.starts()[at];
+    let mut canonical = model.canonical(&state);
     let mut words = Vec::new();
-    for to in leads_along(model, &start, moves)? {
-        let mut found = None;
-        model.steps(&state, &mut |step| {
-            if found.is_none() && fingerprint(&model.canonical(&step.next)) == to {
-                found = Some((step.by, step.next));
-            }
+    for number in numbers.into_iter().rev() {
+        let step = model.all_steps(&canonical).swap_remove(usize::from(number));
+        canonical = model.canonical(&step.next);
+        let to = fingerprint(&canonical);
+        let leads_there = |same: &Step<_, _>| fingerprint(&model.canonical(&same.next)) == to;
+        let same = model.all_steps(&state).into_iter().find(leads_there);
+        let step = same.unwrap_or_else(|| {
+            words.push("(nodes and clients change places)".to_owned());
+            step
         });
-        let (by, next) = found?;
-        words.push(format!("{by:?}"));
-        state = next;
+        words.push(format!("{:?}", step.by));
+        state = step.next;
     }
-    Some(words)
+    words
 }
 
 fn fingerprint<S: Hash>(state: &S) -> u128 {
@@ -301,56 +279,29 @@ pub(crate) mod tests {
     }
 
     /// All states that can be reached, replaced by their canonical forms on the way, or not. States
-    /// that differ only by the order of things are the same: `images` are all orders of one.
+    /// that differ only by the order of things are the same, with one fingerprint: `images` are all
+    /// orders of one.
     fn reached<M: Model>(
         model: &M,
+        replaced: impl Fn(&M::State) -> M::State,
+        simple: impl Fn(&M::State) -> M::State,
         images: impl Fn(&M::State) -> Vec<M::State>,
-        in_place: bool,
     ) -> HashSet<u128> {
-        let mut known = HashSet::new();
-        let mut reached = Orbits::new(&images);
+        let (mut known, mut known_simple) = (HashSet::new(), HashSet::new());
+        let mut least = HashSet::new();
         let mut open = model.starts();
         while let Some(state) = open.pop() {
-            if known.insert(fingerprint(&state)) {
-                reached.take_in(&model.simple(&state));
-                model.steps(&state, &mut |step| {
-                    open.push(if in_place {
-                        step.next
-                    } else {
-                        model.canonical(&step.next)
-                    });
-                });
+            if !known.insert(fingerprint(&state)) {
+                continue;
             }
-        }
-        reached.least
-    }
-
-    /// One fingerprint for all orders of a state.
-    struct Orbits<I> {
-        images: I,
-        known: HashSet<u128>,
-        least: HashSet<u128>,
-    }
-
-    impl<I> Orbits<I> {
-        fn new(images: I) -> Self {
-            let (known, least) = (HashSet::new(), HashSet::new());
-            Self {
-                images,
-                known,
-                least,
+            let simple = simple(&state);
+            if known_simple.insert(fingerprint(&simple)) {
+                least.extend(images(&simple).iter().map(fingerprint).min());
             }
+            model.steps(&state, &mut |step| open.push(replaced(&step.next)));
         }
-
-        fn take_in<S: Hash>(&mut self, state: &S)
-        where
-            I: Fn(&S) -> Vec<S>,
-        {
-            if self.known.insert(fingerprint(state)) {
-                let images = (self.images)(state);
-                self.least.extend(images.iter().map(fingerprint).min());
-            }
-        }
+        assert!(least.len() > 100);
+        least
     }
 
     /// Nothing that can happen is lost when each state is replaced by its canonical form.
@@ -358,9 +309,9 @@ pub(crate) mod tests {
         model: &M,
         images: impl Fn(&M::State) -> Vec<M::State>,
     ) {
-        let all = reached(model, &images, true);
-        let canonical = reached(model, &images, false);
-        assert!(all.len() > 100);
+        let simple = |state: &M::State| model.simple(state);
+        let all = reached(model, |state| *state, simple, &images);
+        let canonical = reached(model, |state| model.canonical(state), simple, &images);
         assert_eq!(all.difference(&canonical).count(), 0, "lost");
         assert_eq!(canonical.difference(&all).count(), 0, "impossible");
     }
@@ -371,18 +322,10 @@ pub(crate) mod tests {
         sliding: &M,
         images: impl Fn(&M::State) -> Vec<M::State>,
     ) {
-        let mut known = HashSet::new();
-        let mut slid = Orbits::new(&images);
-        let mut open = fixed.starts();
-        while let Some(state) = open.pop() {
-            if known.insert(fingerprint(&state)) {
-                slid.take_in(&sliding.simple(&state));
-                fixed.steps(&state, &mut |step| open.push(fixed.canonical(&step.next)));
-            }
-        }
-        let reached = reached(sliding, &images, false);
-        assert!(slid.least.len() > 100);
-        assert_eq!(slid.least.difference(&reached).count(), 0, "lost");
+        let simple = |state: &M::State| sliding.simple(state);
+        let all = reached(fixed, |state| fixed.canonical(state), simple, &images);
+        let slid = reached(sliding, |state| sliding.canonical(state), simple, &images);
+        assert_eq!(all.difference(&slid).count(), 0, "lost");
     }
 
     #[test]

@@ -7,6 +7,22 @@ use crate::{
     walk,
 };
 
+/// Deliberate faults, and a list of them.
+macro_rules! mutants {
+    ($(#[$about:meta])* Mutant { $($(#[$fault:meta])* $name:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Mutant {
+            $($(#[$fault])* $name,)*
+        }
+
+        impl Mutant {
+            const ALL: &[Self] = &[$(Self::$name),*];
+        }
+    };
+}
+pub(crate) use mutants;
+
 /// The first numbers of all walks at random.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 

@@ -1,6 +1,9 @@
 //! Walks at random, where there are too many states to visit each.
 
-use std::mem::{self, Discriminant};
+use std::{
+    collections::HashMap,
+    mem::{self, Discriminant},
+};
 
 use crate::search::{Found, Model, Step, Violation};
 
@@ -13,12 +16,11 @@ pub(crate) fn walk<M: Model>(model: &M, walks: usize, length: usize, seed: u64) 
     let starts = model.starts();
     for _ in 0..walks {
         let mut state = starts[random.below(starts.len())];
-        let mut likelihoods = Likelihoods::default();
+        let mut likelihoods = HashMap::new();
         let mut words = Vec::new();
         for _ in 0..length {
-            let mut steps = Vec::new();
-            model.steps(&state, &mut |step| steps.push(step));
-            let Some(step) = likelihoods.pick(steps, &mut random) else {
+            let steps = model.all_steps(&state);
+            let Some(step) = pick(steps, &mut likelihoods, &mut random) else {
                 break;
             };
             found.steps += 1;
@@ -34,46 +36,31 @@ pub(crate) fn walk<M: Model>(model: &M, walks: usize, length: usize, seed: u64) 
     found
 }
 
-/// How likely each kind of step is in one walk.
-struct Likelihoods<M>(Vec<(Discriminant<M>, usize)>);
-
-impl<M> Default for Likelihoods<M> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<M> Likelihoods<M> {
-    fn of(&mut self, step: &M, random: &mut Random) -> usize {
-        let kind = mem::discriminant(step);
-        if let Some(&(_, likelihood)) = self.0.iter().find(|(known, _)| *known == kind) {
-            return likelihood;
+/// One of these steps. How likely each kind is stays the same in one walk. First a kind is picked, so that
+/// many steps of one do not crowd out the others.
+fn pick<M, S>(
+    mut steps: Vec<Step<M, S>>,
+    likelihoods: &mut HashMap<Discriminant<M>, usize>,
+    random: &mut Random,
+) -> Option<Step<M, S>> {
+    let mut kinds: Vec<(Discriminant<M>, usize)> = Vec::new();
+    for step in &steps {
+        let kind = mem::discriminant(&step.by);
+        if kinds.iter().all(|(other, _)| *other != kind) {
+            let drawn = || 1 << (2 * random.below(5));
+            kinds.push((kind, *likelihoods.entry(kind).or_insert_with(drawn)));
         }
-        let likelihood = 1 << (2 * random.below(5));
-        self.0.push((kind, likelihood));
-        likelihood
     }
-
-    /// First a kind, so that many steps of one do not crowd out the others.
-    fn pick<S>(&mut self, mut steps: Vec<Step<M, S>>, random: &mut Random) -> Option<Step<M, S>> {
-        let mut kinds: Vec<(Discriminant<M>, usize)> = Vec::new();
-        for step in &steps {
-            let kind = mem::discriminant(&step.by);
-            if kinds.iter().all(|(other, _)| *other != kind) {
-                kinds.push((kind, self.of(&step.by, random)));
-            }
-        }
-        let sum: usize = kinds.iter().map(|(_, likelihood)| likelihood).sum();
-        let mut left = random.below(sum.max(1));
-        let (kind, _) = kinds.into_iter().find(|(_, likelihood)| {
-            let is_it = left < *likelihood;
-            left = left.saturating_sub(*likelihood);
-            is_it
-        })?;
-        steps.retain(|step| mem::discriminant(&step.by) == kind);
-        let place = random.below(steps.len());
-        Some(steps.swap_remove(place))
-    }
+    let sum: usize = kinds.iter().map(|(_, likelihood)| likelihood).sum();
+    let mut left = random.below(sum.max(1));
+    let (kind, _) = kinds.into_iter().find(|(_, likelihood)| {
+        let is_it = left < *likelihood;
+        left = left.saturating_sub(*likelihood);
+        is_it
+    })?;
+    steps.retain(|step| mem::discriminant(&step.by) == kind);
+    let place = random.below(steps.len());
+    Some(steps.swap_remove(place))
 }
 
 /// The same numbers for the same seed (xorshift64*).

@@ -68,12 +68,16 @@ impl<const N: usize> State<N> {
             self.swap_clients();
         }
         if readers_are_alike && self.readers[0] > self.readers[1] {
-            self.readers.swap(0, 1);
-            for node in &mut self.nodes {
-                node.marks.swap(0, 1);
-            }
+            self.swap_readers();
         }
         self.nodes.sort_unstable();
+    }
+
+    fn swap_readers(&mut self) {
+        self.readers.swap(0, 1);
+        for node in &mut self.nodes {
+            node.marks.swap(0, 1);
+        }
     }
 
     fn swap_clients(&mut self) {
@@ -93,8 +97,9 @@ impl<const N: usize> State<N> {
 mod tests {
     use super::*;
     use crate::{
-        quarantine::LastMarker,
+        quarantine::courses::THREE,
         search::tests::{assert_canonical_forms_lose_nothing, orders},
+        trial::with,
     };
 
     fn images<const N: usize>(state: &State<N>, clients_are_alike: bool) -> Vec<State<N>> {
@@ -106,10 +111,7 @@ mod tests {
             if clients_are_alike {
                 image.swap_clients();
             } else {
-                image.readers.swap(0, 1);
-                for node in &mut image.nodes {
-                    node.marks.swap(0, 1);
-                }
+                image.swap_readers();
             }
             images.push(image);
         }
@@ -118,22 +120,11 @@ mod tests {
 
     #[test]
     fn canonical_forms_lose_nothing() {
-        let alike = Quarantine::<2> {
-            leases: [1, 2],
-            round: 1,
-            unequal: false,
-            readers: 0,
-            losses: 1,
-            snapshots: 0,
-            last_marker: LastMarker::GoesOnceNoted,
-            mutant: None,
-        };
+        let alike = with(THREE.of::<2>(), |it| {
+            (it.leases, it.unequal, it.readers, it.losses) = ([1, 2], false, 0, 1);
+        });
         assert_canonical_forms_lose_nothing(&alike, |state| images(state, true));
-        let readers = Quarantine {
-            readers: 2,
-            unequal: true,
-            ..alike
-        };
+        let readers = with(alike, |it| (it.readers, it.unequal) = (2, true));
         assert_canonical_forms_lose_nothing(&readers, |state| images(state, false));
     }
 }

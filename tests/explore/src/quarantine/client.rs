@@ -29,7 +29,6 @@ pub(super) enum Round {
 impl<const N: usize> Quarantine<N> {
     pub(super) fn client(&self, state: &State<N>, client: usize, take: Take<'_, N>) {
         let Client { trusts, round, .. } = state.clients[client];
-        let place = client as u8;
         if round == Round::None {
             for &ttl in self.leases_of(client) {
                 let mut next = *state;
@@ -37,10 +36,10 @@ impl<const N: usize> Quarantine<N> {
                 (this.ttl, this.age) = (ttl, 0);
                 let by = if trusts > 0 {
                     this.round = Round::Extends;
-                    Move::Extend { client: place, ttl }
+                    Move::Extend { client, ttl }
                 } else {
                     this.round = Round::Acquires;
-                    Move::Acquire { client: place, ttl }
+                    Move::Acquire { client, ttl }
                 };
                 take(Step::new(by, next));
             }
@@ -48,7 +47,7 @@ impl<const N: usize> Quarantine<N> {
         if trusts > 0 || round != Round::None {
             let mut next = *state;
             next.give_up(client);
-            take(Step::new(Move::Release { client: place }, next));
+            take(Step::new(Move::Release { client }, next));
             for node in 0..N {
                 self.request(state, client, node, take);
                 self.put_back(state, client, node, take);
@@ -77,7 +76,6 @@ impl<const N: usize> Quarantine<N> {
         let mut heard = unheard;
         heard.count(client, node);
         let wrong = heard.flaw();
-        let (client, node) = (client as u8, node as u8);
         take(Step {
             by: Move::Vote { client, node },
             next: heard,
@@ -122,7 +120,6 @@ impl<const N: usize> Quarantine<N> {
         place.owner = client as u8 + 1;
         place.lives_for = ttl;
         self.note_ttl(place, ttl);
-        let (client, node) = (client as u8, node as u8);
         take(Step::new(Move::PutBack { client, node }, next));
     }
 

@@ -3,7 +3,7 @@
 use super::{ANY_NUMBER, LastMarker, Mutant, Quarantine};
 use crate::trial::{Extent, Trial, mutant, walks, whole, with};
 
-const THREE: Quarantine<3> = Quarantine {
+pub(super) const THREE: Quarantine<3> = Quarantine {
     leases: [1, 3],
     round: 1,
     unequal: true,
@@ -66,7 +66,7 @@ fn with_snapshot(model: Quarantine<3>) -> Quarantine<3> {
 
 /// Each must be found.
 pub(crate) fn mutants() -> Vec<Trial> {
-    let mut mutants: Vec<Trial> = Mutant::ALL.into_iter().map(smallest).collect();
+    let mut mutants: Vec<Trial> = Mutant::ALL.iter().map(smallest).collect();
     // With five nodes, too, and at random.
     let few = with(FIVE, |it| it.mutant = Some(Mutant::TooFewRead));
     mutants.push(mutant("TooFewRead, five nodes", Extent::Whole, few));
@@ -78,7 +78,7 @@ pub(crate) fn mutants() -> Vec<Trial> {
     mutants
 }
 
-fn smallest(of: Mutant) -> Trial {
+fn smallest(&of: &Mutant) -> Trial {
     let three = with(THREE, |it| it.mutant = Some(of));
     let model = match of {
         Mutant::OldLossCounts | Mutant::OwnMarkerForgotten => with_snapshot(three),

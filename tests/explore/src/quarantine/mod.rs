@@ -14,7 +14,10 @@ mod loss;
 mod node;
 mod reader;
 
-use crate::search::{Model, Step};
+use crate::{
+    search::{Model, Step},
+    trial::mutants,
+};
 
 use node::{Node, Standing};
 
@@ -57,80 +60,55 @@ pub(crate) enum LastMarker {
     Goes,
 }
 
-/// A deliberate fault.
-///
-/// No course can show that putting a key back does not raise the longest TTL: such a key carries no vote, and the
-/// extension that counts it raises the longest TTL by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mutant {
-    /// A node votes again at once.
-    NoWait,
-    /// Other nodes are read as soon as the loss is noted.
-    ReadAtOnce,
-    /// They are read when exactly the longest round has passed, not later.
-    ReadOneRoundAfter,
-    /// What was read before the loss was noted counts.
-    ReadBefore,
-    /// One node less than needed is read.
-    TooFewRead,
-    /// Nodes count that have lost their memory, too.
-    ForgetfulRead,
-    /// An extension does not raise the longest TTL.
-    ExtensionNotNoted,
-    /// An extension makes a key live shorter.
-    ExtensionShortens,
-    /// The longest TTL is forgotten a tick too soon.
-    LongestForgotten,
-    /// A node is admitted by what was found out about an earlier loss.
-    LossNotCompared,
-    /// A loss that a snapshot brings back counts as noted.
-    OldLossCounts,
-    /// A round counts votes for longer.
-    RoundNotBounded,
-    /// A client that reaches no other node takes the loss for a first start.
-    FirstStartOfOne,
-    /// A client takes it for one although a single node does not reply.
-    FirstStartOfMost,
-    /// A client takes it for one although a loss was found beside a marker.
-    FirstStartBesideMarker,
-    /// A marker of another process, which is deleted when the loss is noted, counts for nothing.
-    OwnMarkerForgotten,
-    /// All nodes need not be new at one moment.
-    FirstStartInOnePass,
-    /// That other nodes have a marker is not noted after the loss was.
-    LaterMarkerNotNoted,
-    /// A loss that was found beside a marker tells of none once the marker has gone.
-    NoteForgotten,
-    /// A process that was flushed has run for long, and so proves that it has forgotten nothing.
-    UptimeOfTheFlushed,
-    /// The marker of a database counts that was swapped in.
-    SwappedMarkerCounts,
-}
-
-impl Mutant {
-    const ALL: [Self; 21] = [
-        Self::NoWait,
-        Self::ReadAtOnce,
-        Self::ReadOneRoundAfter,
-        Self::ReadBefore,
-        Self::TooFewRead,
-        Self::ForgetfulRead,
-        Self::ExtensionNotNoted,
-        Self::ExtensionShortens,
-        Self::LongestForgotten,
-        Self::LossNotCompared,
-        Self::OldLossCounts,
-        Self::RoundNotBounded,
-        Self::FirstStartOfOne,
-        Self::FirstStartOfMost,
-        Self::FirstStartBesideMarker,
-        Self::OwnMarkerForgotten,
-        Self::FirstStartInOnePass,
-        Self::LaterMarkerNotNoted,
-        Self::NoteForgotten,
-        Self::UptimeOfTheFlushed,
-        Self::SwappedMarkerCounts,
-    ];
+mutants! {
+    /// A deliberate fault.
+    ///
+    /// No course can show that putting a key back does not raise the longest TTL: such a key carries no vote, and the
+    /// extension that counts it raises the longest TTL by itself.
+    Mutant {
+        /// A node votes again at once.
+        NoWait,
+        /// Other nodes are read as soon as the loss is noted.
+        ReadAtOnce,
+        /// They are read when exactly the longest round has passed, not later.
+        ReadOneRoundAfter,
+        /// What was read before the loss was noted counts.
+        ReadBefore,
+        /// One node less than needed is read.
+        TooFewRead,
+        /// Nodes count that have lost their memory, too.
+        ForgetfulRead,
+        /// An extension does not raise the longest TTL.
+        ExtensionNotNoted,
+        /// An extension makes a key live shorter.
+        ExtensionShortens,
+        /// The longest TTL is forgotten a tick too soon.
+        LongestForgotten,
+        /// A node is admitted by what was found out about an earlier loss.
+        LossNotCompared,
+        /// A loss that a snapshot brings back counts as noted.
+        OldLossCounts,
+        /// A round counts votes for longer.
+        RoundNotBounded,
+        /// A client that reaches no other node takes the loss for a first start.
+        FirstStartOfOne,
+        /// A client takes it for one although a single node does not reply.
+        FirstStartOfMost,
+        /// A client takes it for one although a loss was found beside a marker.
+        FirstStartBesideMarker,
+        /// A marker of another process, which is deleted when the loss is noted, counts for nothing.
+        OwnMarkerForgotten,
+        /// All nodes need not be new at one moment.
+        FirstStartInOnePass,
+        /// That other nodes have a marker is not noted after the loss was.
+        LaterMarkerNotNoted,
+        /// A loss that was found beside a marker tells of none once the marker has gone.
+        NoteForgotten,
+        /// A process that was flushed has run for long, and so proves that it has forgotten nothing.
+        UptimeOfTheFlushed,
+        /// The marker of a database counts that was swapped in.
+        SwappedMarkerCounts,
+    }
 }
 
 /// One moment.
@@ -147,73 +125,29 @@ pub(crate) struct State<const N: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     Tick,
-    Acquire {
-        client: u8,
-        ttl: u8,
-    },
-    Extend {
-        client: u8,
-        ttl: u8,
-    },
-    Vote {
-        client: u8,
-        node: u8,
-    },
-    Unheard {
-        client: u8,
-        node: u8,
-    },
-    PutBack {
-        client: u8,
-        node: u8,
-    },
-    Release {
-        client: u8,
-    },
-    Lose {
-        node: u8,
-    },
-    Save {
-        node: u8,
-    },
-    Restore {
-        node: u8,
-    },
-    Note {
-        node: u8,
-    },
-    /// By a client that reaches no other node.
-    NoteAlone {
-        node: u8,
-    },
-    /// A client that knows another node's marker adds that to the loss.
-    NoteBeside {
-        node: u8,
-    },
-    Admit {
-        node: u8,
-    },
-    /// By the first start.
-    AdmitFirst {
-        node: u8,
-    },
-    /// A reader looks after a node that is to be let in.
-    Look {
-        reader: u8,
-        node: u8,
-    },
-    Read {
-        reader: u8,
-        node: u8,
-    },
-    AdmitBy {
-        reader: u8,
-        node: u8,
-    },
-    /// The reader begins anew.
-    Forget {
-        reader: u8,
-    },
+    Acquire { client: usize, ttl: u8 },
+    Extend { client: usize, ttl: u8 },
+    Vote { client: usize, node: usize },
+    Unheard { client: usize, node: usize },
+    PutBack { client: usize, node: usize },
+    Release { client: usize },
+    Lose { node: usize },
+    Save { node: usize },
+    Restore { node: usize },
+    Note { node: usize },
+    // By a client that reaches no other node.
+    NoteAlone { node: usize },
+    // A client that knows another node's marker adds that to the loss.
+    NoteBeside { node: usize },
+    Admit { node: usize },
+    // By the first start.
+    AdmitFirst { node: usize },
+    // A reader looks after a node that is to be let in.
+    Look { reader: usize, node: usize },
+    Read { reader: usize, node: usize },
+    AdmitBy { reader: usize, node: usize },
+    // The reader begins anew.
+    Forget { reader: usize },
 }
 
 type Take<'a, const N: usize> = &'a mut dyn FnMut(Step<Move, State<N>>);

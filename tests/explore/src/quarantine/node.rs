@@ -201,7 +201,6 @@ impl<const N: usize> Quarantine<N> {
 
     pub(super) fn node(&self, state: &State<N>, node: usize, take: Take<'_, N>) {
         let this = &state.nodes[node];
-        let place = node as u8;
         if state.losses < self.losses && self.may_lose(state, node) {
             let mut next = *state;
             next.count_loss(self.losses);
@@ -212,7 +211,7 @@ impl<const N: usize> Quarantine<N> {
             } else {
                 Standing::Empty
             });
-            take(Step::new(Move::Lose { node: place }, next));
+            take(Step::new(Move::Lose { node }, next));
         }
         if matches!(this.standing, Standing::Restored(_) | Standing::Empty) {
             let mut next = *state;
@@ -227,10 +226,10 @@ impl<const N: usize> Quarantine<N> {
                 loss.beside_marker =
                     this.has_marker() || others.any(|other| state.nodes[other].has_marker());
             }
-            take(Step::new(Move::Note { node: place }, next));
+            take(Step::new(Move::Note { node }, next));
             let mut next = *state;
             self.note(&mut next, node, false);
-            take(Step::new(Move::NoteAlone { node: place }, next));
+            take(Step::new(Move::NoteAlone { node }, next));
         }
         if self.snapshots > 0 {
             self.snapshot(state, node, take);
@@ -253,7 +252,6 @@ impl<const N: usize> Quarantine<N> {
             beside_marker: !self.has(Mutant::LaterMarkerNotNoted),
             ..loss
         });
-        let node = node as u8;
         take(Step::new(Move::NoteBeside { node }, next));
     }
 
@@ -305,7 +303,6 @@ impl<const N: usize> Quarantine<N> {
 
     fn snapshot(&self, state: &State<N>, node: usize, take: Take<'_, N>) {
         let this = &state.nodes[node];
-        let place = node as u8;
         let loss = this.loss();
         if state.snapshots < self.snapshots && (this.has_vote() || loss.is_some()) {
             let mut next = *state;
@@ -316,7 +313,7 @@ impl<const N: usize> Quarantine<N> {
                 lives_for: this.lives_for,
                 loss,
             };
-            take(Step::new(Move::Save { node: place }, next));
+            take(Step::new(Move::Save { node }, next));
         }
         let keeps_marker = this.saved.loss.is_none();
         let may_lose = keeps_marker || self.may_lose(state, node);
@@ -337,17 +334,16 @@ impl<const N: usize> Quarantine<N> {
                 Some(loss) => Standing::Lost(loss),
                 None => Standing::Restored(Uptime::NEW),
             });
-            take(Step::new(Move::Restore { node: place }, next));
+            take(Step::new(Move::Restore { node }, next));
         }
     }
 
     /// A client that reads all others at once, or that goes by the first start of all.
     fn admit(&self, state: &State<N>, node: usize, loss: Loss, take: Take<'_, N>) {
-        let place = node as u8;
         if loss.is_first_start && loss.is_over(self.leases[0]) {
             let mut next = *state;
             next.admit(node);
-            take(Step::new(Move::AdmitFirst { node: place }, next));
+            take(Step::new(Move::AdmitFirst { node }, next));
         }
         // It may read as few of them as it takes: those that have granted the least.
         let others = (0..N).filter(|&other| other != node);
@@ -362,7 +358,7 @@ impl<const N: usize> Quarantine<N> {
         if wait.is_some_and(|wait| loss.is_over(wait)) {
             let mut next = *state;
             next.admit(node);
-            take(Step::new(Move::Admit { node: place }, next));
+            take(Step::new(Move::Admit { node }, next));
         }
     }
 }

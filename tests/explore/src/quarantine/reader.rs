@@ -23,14 +23,13 @@ impl<const N: usize> Quarantine<N> {
         let mark = |node: usize| state.nodes[node].marks[reader];
         let is_target = |node: &usize| matches!(mark(*node), Mark::Target | Mark::OldTarget);
         let target = (0..N).find(is_target);
-        let place = reader as u8;
         if (0..N).any(|node| mark(node) != Mark::Nothing) {
             let mut next = *state;
             next.readers[reader] = Reader::default();
             for node in &mut next.nodes {
                 node.marks[reader] = Mark::Nothing;
             }
-            take(Step::new(Move::Forget { reader: place }, next));
+            take(Step::new(Move::Forget { reader }, next));
         }
         if let Some(target) = target {
             self.admit_by(state, reader, target, take);
@@ -52,14 +51,13 @@ impl<const N: usize> Quarantine<N> {
 
     /// Chooses a node that is to be let in, once others may be read for it.
     fn look(&self, state: &State<N>, reader: usize, take: Take<'_, N>) {
-        for (place, node) in state.nodes.iter().enumerate() {
-            if let Standing::Lost(loss) = node.standing
+        for (node, one) in state.nodes.iter().enumerate() {
+            if let Standing::Lost(loss) = one.standing
                 && loss.age >= self.read_from()
-                && node.marks[reader] == Mark::Nothing
+                && one.marks[reader] == Mark::Nothing
             {
                 let mut next = *state;
-                next.nodes[place].marks[reader] = Mark::Target;
-                let (reader, node) = (reader as u8, place as u8);
+                next.nodes[node].marks[reader] = Mark::Target;
                 take(Step::new(Move::Look { reader, node }, next));
             }
         }
@@ -76,15 +74,14 @@ impl<const N: usize> Quarantine<N> {
         if self.has(Mutant::FirstStartInOnePass) && state.nodes[node].is_new(self.mutant) {
             this.new += 1;
         }
-        let (reader, node) = (reader as u8, node as u8);
         take(Step::new(Move::Read { reader, node }, next));
     }
 
     /// Asks the node to vote again. It compares the loss and the time with its own.
-    fn admit_by(&self, state: &State<N>, reader: usize, target: usize, take: Take<'_, N>) {
-        let node = &state.nodes[target];
-        let is_same = node.marks[reader] == Mark::Target || self.has(Mutant::LossNotCompared);
-        let Standing::Lost(loss) = node.standing else {
+    fn admit_by(&self, state: &State<N>, reader: usize, node: usize, take: Take<'_, N>) {
+        let one = &state.nodes[node];
+        let is_same = one.marks[reader] == Mark::Target || self.has(Mutant::LossNotCompared);
+        let Standing::Lost(loss) = one.standing else {
             return;
         };
         let Reader {
@@ -92,7 +89,7 @@ impl<const N: usize> Quarantine<N> {
             longest,
             new,
         } = state.readers[reader];
-        let all_new = usize::from(new) == N - 1 && node.is_new(self.mutant);
+        let all_new = usize::from(new) == N - 1 && one.is_new(self.mutant);
         let wait = if all_new {
             self.leases[0]
         } else {
@@ -100,8 +97,7 @@ impl<const N: usize> Quarantine<N> {
         };
         if is_same && loss.is_over(wait) {
             let mut next = *state;
-            next.admit(target);
-            let (reader, node) = (reader as u8, target as u8);
+            next.admit(node);
             take(Step::new(Move::AdmitBy { reader, node }, next));
         }
     }

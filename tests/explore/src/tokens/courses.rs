@@ -1,27 +1,25 @@
 //! What is explored of tokens.
 
-use super::{Mutant, rounds::Rounds, turns::Turns};
+use super::{Mutant, turns::Turns};
 use crate::trial::{Extent, Trial, mutant, walks, whole, with};
 
-const ROUNDS: Rounds<3> = Rounds {
-    open: 2,
+pub(super) const ROUNDS: Turns<3> = Turns {
+    owners: false,
+    turns: 2,
     highest: 4,
     lengths: &[1, 2],
     proposals: true,
+    exclusive: false,
     losses: false,
     slides: false,
     mutant: None,
 };
 
-const TURNS: Turns<3> = Turns {
-    turns: 2,
-    highest: 4,
-    lengths: &[1, 2],
+pub(super) const TURNS: Turns<3> = Turns {
+    owners: true,
     proposals: false,
     exclusive: true,
-    losses: false,
-    slides: false,
-    mutant: None,
+    ..ROUNDS
 };
 
 /// All must be in order.
@@ -34,8 +32,8 @@ pub(crate) fn courses() -> Vec<Trial> {
 
 fn rounds() -> Vec<Trial> {
     let sliding = with(ROUNDS, |it| it.slides = true);
-    let two_nodes = with(sliding.of::<2>(), |it| (it.open, it.highest) = (3, 6));
-    let three = with(sliding, |it| (it.open, it.highest) = (3, 6));
+    let two_nodes = with(sliding.of::<2>(), |it| (it.turns, it.highest) = (3, 6));
+    let three = with(sliding, |it| (it.turns, it.highest) = (3, 6));
     let long = with(sliding, |it| (it.highest, it.lengths) = (8, &[1, 3]));
     let four_nodes = with(sliding.of::<4>(), |it| it.highest = 5);
     let five_nodes = with(sliding.of::<5>(), |it| it.highest = 5);
@@ -55,9 +53,9 @@ fn rounds() -> Vec<Trial> {
 fn rounds_with_losses() -> Vec<Trial> {
     let losses = with(ROUNDS, |it| (it.losses, it.highest) = (true, 3));
     let silent = with(losses, |it| it.proposals = false);
-    let three = with(silent, |it| it.open = 3);
+    let three = with(silent, |it| it.turns = 3);
     let high = with(silent, |it| it.highest = 4);
-    let many = with(losses, |it| (it.open, it.highest) = (3, 8));
+    let many = with(losses, |it| (it.turns, it.highest) = (3, 8));
     vec![
         whole("rounds: lost memory, up to 3", losses),
         whole(
@@ -120,70 +118,48 @@ fn turns() -> Vec<Trial> {
 
 /// Each must be found.
 pub(crate) fn mutants() -> Vec<Trial> {
-    let mut mutants: Vec<Trial> = Mutant::ALL.into_iter().map(smallest).collect();
+    let mut mutants: Vec<Trial> = Mutant::ALL.iter().map(smallest).collect();
     // With five nodes, too, and at random.
-    let five = with(rounds_of(Mutant::FloorOfOneOther).of::<5>(), |it| {
-        (it.open, it.highest) = (3, 8);
+    let five = with(model_of(Mutant::FloorOfOneOther).of::<5>(), |it| {
+        (it.turns, it.highest) = (3, 8);
     });
     mutants.push(mutant("FloorOfOneOther, five nodes", Extent::WALKS, five));
     mutants
 }
 
 /// The smallest course that shows it.
-fn smallest(of: Mutant) -> Trial {
-    let name = format!("{of:?}");
-    if shows_without_owners(of) {
-        mutant(&name, Extent::Whole, rounds_of(of))
-    } else {
-        mutant(&name, Extent::Whole, turns_of(of))
-    }
+fn smallest(of: &Mutant) -> Trial {
+    mutant(&format!("{of:?}"), Extent::Whole, model_of(*of))
 }
 
-const fn shows_without_owners(mutant: Mutant) -> bool {
-    needs_losses(mutant)
-        || matches!(
-            mutant,
-            Mutant::NumberOfOne
-                | Mutant::HighestNumber
-                | Mutant::MiddleNumber
-                | Mutant::LowestNumber
-                | Mutant::CounterNotRaised
-                | Mutant::RaisedToTheFirst
-                | Mutant::ProposalAsItIs
-                | Mutant::RepliesOfTheRoundBefore
-        )
-}
-
-const fn needs_losses(mutant: Mutant) -> bool {
-    matches!(
-        mutant,
-        Mutant::NoFloor
-            | Mutant::FloorOfOneOther
-            | Mutant::FloorBeforeTheWait
-            | Mutant::FloorOfTheForgetful
-            | Mutant::RoundsNotBounded
-    )
-}
-
-fn rounds_of(mutant: Mutant) -> Rounds<3> {
-    with(ROUNDS, |it| {
-        it.mutant = Some(mutant);
-        it.losses = needs_losses(mutant);
-        if it.losses || mutant == Mutant::RepliesOfTheRoundBefore {
+fn model_of(mutant: Mutant) -> Turns<3> {
+    let model = match mutant {
+        Mutant::NumberOfOne
+        | Mutant::HighestNumber
+        | Mutant::MiddleNumber
+        | Mutant::LowestNumber
+        | Mutant::CounterNotRaised
+        | Mutant::RaisedToTheFirst
+        | Mutant::ProposalAsItIs => ROUNDS,
+        Mutant::RepliesOfTheRoundBefore => with(ROUNDS, |it| {
             (it.highest, it.proposals) = (3, false);
-        }
-    })
-}
-
-fn turns_of(mutant: Mutant) -> Turns<3> {
-    with(TURNS, |it| {
-        it.mutant = Some(mutant);
-        match mutant {
-            Mutant::LeasesNotWaitedFor => it.losses = true,
-            Mutant::OwnerConfirms | Mutant::AnyNodeConfirms => {
-                (it.highest, it.exclusive) = (3, false);
-            }
-            _ => {}
-        }
-    })
+        }),
+        Mutant::NoFloor
+        | Mutant::FloorOfOneOther
+        | Mutant::FloorBeforeTheWait
+        | Mutant::FloorOfTheForgetful
+        | Mutant::RoundsNotBounded => with(ROUNDS, |it| {
+            (it.highest, it.proposals, it.losses) = (3, false, true);
+        }),
+        Mutant::LeasesNotWaitedFor => with(TURNS, |it| it.losses = true),
+        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms => with(TURNS, |it| {
+            (it.highest, it.exclusive) = (3, false);
+        }),
+        Mutant::OlderBlockTaken
+        | Mutant::BlockOutlivesTurn
+        | Mutant::HeldKeyGranted
+        | Mutant::AnyOwnerRefreshed
+        | Mutant::KeysExpireEarly => TURNS,
+    };
+    with(model, |it| it.mutant = Some(mutant))
 }

@@ -1,93 +1,74 @@
 //! Fencing tokens.
 
+mod again;
+mod canonical;
 pub(crate) mod courses;
 mod memory;
+mod node;
 mod numbers;
 pub(crate) mod rounds;
 pub(crate) mod turns;
 
 use redlock_protocol::majority;
 
+use crate::trial::mutants;
 use numbers::Votes;
 
-/// A deliberate fault.
-///
-/// No course can show that requests do not name the admission that the client knows of: a vote and its counter
-/// are of one memory whichever that is, and the name tells two databases of one server apart. Nor that a block
-/// is taken without looking whether it lies above the last token: a refresh is asked for once the block before
-/// is complete, so that its block lies above; `OlderBlockTaken` shows what the comparison is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mutant {
-    /// One node's number is enough.
-    NumberOfOne,
-    /// Without agreement the highest number is taken.
-    HighestNumber,
-    /// The middle one.
-    MiddleNumber,
-    /// The lowest one.
-    LowestNumber,
-    /// A grant reports the counter and does not raise it.
-    CounterNotRaised,
-    /// A grant raises the counter to the first number of the block only.
-    RaisedToTheFirst,
-    /// A grant sets the counter to the proposal, also if that is lower.
-    ProposalAsItIs,
-    /// Replies to the round before count.
-    RepliesOfTheRoundBefore,
-    /// A node that has lost its memory votes again without a floor.
-    NoFloor,
-    /// It takes the counter of one other node.
-    FloorOfOneOther,
-    /// Its floor is read before the wait is over.
-    FloorBeforeTheWait,
-    /// Its floor is read from nodes that have lost their memory, too.
-    FloorOfTheForgetful,
-    /// Rounds go on that have counted a vote that was forgotten longer ago than the longest round.
-    RoundsNotBounded,
-    /// Leases go on that count a forgotten vote when the node votes again.
-    LeasesNotWaitedFor,
-    /// Two refreshes of a turn are in flight, and the older block is taken after the newer one.
-    OlderBlockTaken,
-    /// The block of a turn that is over is handed out.
-    BlockOutlivesTurn,
-    /// A node grants a key that another owner has.
-    HeldKeyGranted,
-    /// A node refreshes a key that another owner has, or no key.
-    AnyOwnerRefreshed,
-    /// Keys expire before the leases that they stand for.
-    KeysExpireEarly,
-    /// Without agreement the nodes whose key carries the owner are asked to confirm the highest
-    /// number, as it once was. A key that was put back or made anew by a late copy carries it, too.
-    OwnerConfirms,
-    /// All nodes that have replied are asked to confirm it.
-    AnyNodeConfirms,
+mutants! {
+    /// A deliberate fault.
+    ///
+    /// No course can show that requests do not name the admission that the client knows of: a vote and its counter
+    /// are of one memory whichever that is, and the name tells two databases of one server apart. Nor that a block
+    /// is taken without looking whether it lies above the last token: a refresh is asked for once the block before
+    /// is complete, so that its block lies above; `OlderBlockTaken` shows what the comparison is for.
+    Mutant {
+        /// One node's number is enough.
+        NumberOfOne,
+        /// Without agreement the highest number is taken.
+        HighestNumber,
+        /// The middle one.
+        MiddleNumber,
+        /// The lowest one.
+        LowestNumber,
+        /// A grant reports the counter and does not raise it.
+        CounterNotRaised,
+        /// A grant raises the counter to the first number of the block only.
+        RaisedToTheFirst,
+        /// A grant sets the counter to the proposal, also if that is lower.
+        ProposalAsItIs,
+        /// Replies to the round before count.
+        RepliesOfTheRoundBefore,
+        /// A node that has lost its memory votes again without a floor.
+        NoFloor,
+        /// It takes the counter of one other node.
+        FloorOfOneOther,
+        /// Its floor is read before the wait is over.
+        FloorBeforeTheWait,
+        /// Its floor is read from nodes that have lost their memory, too.
+        FloorOfTheForgetful,
+        /// Rounds go on that have counted a vote that was forgotten longer ago than the longest round.
+        RoundsNotBounded,
+        /// Leases go on that count a forgotten vote when the node votes again.
+        LeasesNotWaitedFor,
+        /// Two refreshes of a turn are in flight, and the older block is taken after the newer one.
+        OlderBlockTaken,
+        /// The block of a turn that is over is handed out.
+        BlockOutlivesTurn,
+        /// A node grants a key that another owner has.
+        HeldKeyGranted,
+        /// A node refreshes a key that another owner has, or no key.
+        AnyOwnerRefreshed,
+        /// Keys expire before the leases that they stand for.
+        KeysExpireEarly,
+        /// Without agreement the nodes whose key carries the owner are asked to confirm the highest
+        /// number, as it once was. A key that was put back or made anew by a late copy carries it, too.
+        OwnerConfirms,
+        /// All nodes that have replied are asked to confirm it.
+        AnyNodeConfirms,
+    }
 }
 
 impl Mutant {
-    const ALL: [Self; 21] = [
-        Self::NumberOfOne,
-        Self::HighestNumber,
-        Self::MiddleNumber,
-        Self::LowestNumber,
-        Self::CounterNotRaised,
-        Self::RaisedToTheFirst,
-        Self::ProposalAsItIs,
-        Self::RepliesOfTheRoundBefore,
-        Self::NoFloor,
-        Self::FloorOfOneOther,
-        Self::FloorBeforeTheWait,
-        Self::FloorOfTheForgetful,
-        Self::RoundsNotBounded,
-        Self::LeasesNotWaitedFor,
-        Self::OlderBlockTaken,
-        Self::BlockOutlivesTurn,
-        Self::HeldKeyGranted,
-        Self::AnyOwnerRefreshed,
-        Self::KeysExpireEarly,
-        Self::OwnerConfirms,
-        Self::AnyNodeConfirms,
-    ];
-
     /// What is won without agreement.
     fn without_agreement<const N: usize>(self, votes: &Votes<N>) -> Vec<u8> {
         let least = match self {

@@ -12,10 +12,8 @@
 //! moment: tokens must be unique all the same, and rise within a turn.
 //!
 //! Readers, and callers of several slots, have turns that do not exclude each other: the simulator judges those.
-
-mod again;
-mod canonical;
-mod node;
+//!
+//! Without *owners* all this is left out: see [`rounds`](super::rounds).
 
 use redlock_protocol::{Token, majority, rules::token::Block};
 
@@ -27,11 +25,13 @@ use super::{
 use crate::search::{Model, Step};
 
 /// The most turns at the same time.
-const TURNS: usize = 3;
+pub(super) const TURNS: usize = 3;
 
 /// What can happen in a course.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turns<const N: usize> {
+    /// There are owners, keys and the hand-out of tokens.
+    pub(crate) owners: bool,
     /// How many turns at the same time.
     pub(crate) turns: usize,
     /// No number is higher. If numbers slide: none is further above the lowest that still matters.
@@ -39,11 +39,11 @@ pub(crate) struct Turns<const N: usize> {
     /// How many tokens a round asks for.
     pub(crate) lengths: &'static [u8],
     /// Rounds propose any number, as from clocks that are as wrong as they like; otherwise only
-    /// those propose one that are asked again.
+    /// those of owners propose one that are asked again.
     pub(crate) proposals: bool,
     /// Keys live as long as the turns that they stand for.
     pub(crate) exclusive: bool,
-    /// Nodes lose their memory, as often as they like. Only with exclusive leases.
+    /// Nodes lose their memory, as often as they like. Of owners only with exclusive leases.
     pub(crate) losses: bool,
     /// Numbers below all that still matter are forgotten, so that courses have no end. Rounds that
     /// are asked again then propose any number. Holds only if counters never fall and a majority
@@ -55,45 +55,46 @@ pub(crate) struct Turns<const N: usize> {
 /// One moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State<const N: usize> {
-    nodes: [Node; N],
-    turns: [Turn<N>; TURNS],
+    pub(super) nodes: [Node; N],
+    pub(super) turns: [Turn<N>; TURNS],
     /// The last token that was handed out, if leases are exclusive.
-    handed: u8,
+    pub(super) handed: u8,
     /// The numbers of all blocks that were won, a bit for each, if leases are not exclusive.
-    given: u32,
+    pub(super) given: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Node {
-    counter: u8,
+pub(super) struct Node {
+    pub(super) counter: u8,
     /// The turns that have a key here, a bit for each.
-    owners: u8,
-    memory: Memory,
+    pub(super) owners: u8,
+    pub(super) memory: Memory,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Turn<const N: usize> {
-    phase: Phase,
+pub(super) struct Turn<const N: usize> {
+    pub(super) phase: Phase,
     /// Of the round that is open.
-    proposal: u8,
-    length: u8,
-    votes: Votes<N>,
+    pub(super) proposal: u8,
+    pub(super) length: u8,
+    pub(super) votes: Votes<N>,
     /// Which nodes have forgotten their vote, a bit for each.
-    forgotten: u8,
+    pub(super) forgotten: u8,
     /// The votes of another refresh that is in flight, for the mutant that has two.
-    older: Votes<N>,
+    pub(super) older: Votes<N>,
     /// The rest of its block.
-    next: u8,
-    end: u8,
-    /// The last token that it has handed out, if leases are not exclusive.
-    last: u8,
+    pub(super) next: u8,
+    pub(super) end: u8,
+    /// Its next tokens are to be above this one. The last that it has handed out, if leases are not
+    /// exclusive; without owners the highest of the blocks that had been won when it was asked.
+    pub(super) above: u8,
     /// The nodes whose votes its lease counts, and those of them that have forgotten theirs.
-    counted: u8,
-    missing: u8,
+    pub(super) counted: u8,
+    pub(super) missing: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Phase {
+pub(super) enum Phase {
     #[default]
     Over,
     Acquiring,
@@ -107,82 +108,37 @@ enum Phase {
     Confirming,
 }
 
+/// What a round asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    proposal: u8,
+    length: u8,
+}
+
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    Acquire {
-        turn: u8,
-        proposal: u8,
-        length: u8,
-    },
-    Vote {
-        turn: u8,
-        node: u8,
-        first: u8,
-    },
-    /// The node has the key without a reply.
-    Key {
-        turn: u8,
-        node: u8,
-    },
-    Again {
-        turn: u8,
-        proposal: u8,
-        heard: u8,
-    },
-    Confirm {
-        turn: u8,
-        number: u8,
-        heard: u8,
-    },
-    Win {
-        turn: u8,
-        first: u8,
-        heard: u8,
-    },
-    WinOlder {
-        turn: u8,
-        first: u8,
-    },
-    Refresh {
-        turn: u8,
-        proposal: u8,
-        length: u8,
-    },
-    Keep {
-        turn: u8,
-    },
-    HandOut {
-        turn: u8,
-        token: u8,
-    },
-    End {
-        turn: u8,
-    },
-    Raise {
-        node: u8,
-    },
-    Expire {
-        turn: u8,
-        node: u8,
-    },
-    Lose {
-        node: u8,
-    },
-    Wait {
-        node: u8,
-    },
-    Read {
-        node: u8,
-        other: u8,
-    },
-    Admit {
-        node: u8,
-        counter: u8,
-    },
+    Acquire { turn: usize, asked: Asked },
+    Vote { turn: usize, node: usize, first: u8 },
+    // The node has the key without a reply.
+    Key { turn: usize, node: usize },
+    Again { turn: usize, number: u8, heard: u8 },
+    Confirm { turn: usize, number: u8, heard: u8 },
+    Win { turn: usize, first: u8, heard: u8 },
+    WinOlder { turn: usize, first: u8 },
+    Refresh { turn: usize, asked: Asked },
+    Keep { turn: usize },
+    HandOut { turn: usize, token: u8 },
+    End { turn: usize },
+    Raise { node: usize },
+    Expire { turn: usize, node: usize },
+    Lose { node: usize },
+    Wait { node: usize },
+    Read { node: usize, other: usize },
+    Admit { node: usize, counter: u8 },
 }
 
-type Take<'a, const N: usize> = &'a mut dyn FnMut(Step<Move, State<N>>);
+pub(super) type Take<'a, const N: usize> = &'a mut dyn FnMut(Step<Move, State<N>>);
 
 impl<const N: usize> Model for Turns<N> {
     type State = State<N>;
@@ -198,17 +154,19 @@ impl<const N: usize> Model for Turns<N> {
     }
 
     fn steps(&self, state: &State<N>, take: &mut impl FnMut(Step<Move, State<N>>)) {
-        let is_over = |turn: &Turn<N>| turn.phase == Phase::Over;
-        if let Some(turn) = state.turns[..self.turns].iter().position(is_over) {
-            self.ask(state, turn, take);
-        }
         for turn in 0..self.turns {
             self.hand_out(state, turn, take);
-            if !is_over(&state.turns[turn]) {
-                self.requests(state, turn, take);
-                self.replies(state, turn, take);
-                self.keep_or_end(state, turn, take);
+            if state.turns[turn].phase == Phase::Over {
+                self.begin(state, turn, take);
+                continue;
             }
+            self.requests(state, turn, take);
+            if self.owners {
+                self.replies(state, turn, take);
+            } else {
+                self.win_round(state, turn, take);
+            }
+            self.keep_or_end(state, turn, take);
         }
         for node in 0..N {
             self.node(state, node, take);
@@ -218,7 +176,7 @@ impl<const N: usize> Model for Turns<N> {
     fn simple(&self, state: &State<N>) -> State<N> {
         let mut state = *state;
         if self.slides {
-            state.forget_what_cannot_matter();
+            state.forget_what_cannot_matter(self.owners);
         }
         state
     }
@@ -232,6 +190,7 @@ impl<const N: usize> Turns<N> {
     /// The same with another number of nodes.
     pub(super) const fn of<const M: usize>(self) -> Turns<M> {
         Turns {
+            owners: self.owners,
             turns: self.turns,
             highest: self.highest,
             lengths: self.lengths,
@@ -243,41 +202,43 @@ impl<const N: usize> Turns<N> {
         }
     }
 
-    fn has(&self, mutant: Mutant) -> bool {
+    pub(super) fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }
 
+    /// A turn begins, unless another one begins that is the same.
+    fn begin(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
+        let (before, this) = (&state.turns[..turn], state.turns[turn]);
+        if this != Turn::OVER || !before.contains(&this) {
+            self.ask(state, turn, take);
+        }
+    }
+
     /// A round begins: the first of a turn, or one that takes a new block.
-    fn ask(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
+    pub(super) fn ask(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
         let Turn { phase, votes, .. } = state.turns[turn];
-        let begins = phase == Phase::Over;
         let highest = if self.proposals { self.highest } else { 0 };
         for proposal in 0..=highest {
             for &length in self.lengths {
                 let mut next = *state;
-                let asked = &mut next.turns[turn];
-                asked.phase = if begins {
-                    Phase::Acquiring
+                let this = &mut next.turns[turn];
+                let asked = Asked { proposal, length };
+                let by = if phase == Phase::Over {
+                    // The votes of the round before, if those are not forgotten.
+                    (this.phase, this.proposal, this.length) = (Phase::Acquiring, proposal, length);
+                    this.above = if self.owners {
+                        0
+                    } else {
+                        state.highest_given()
+                    };
+                    Move::Acquire { turn, asked }
                 } else {
-                    Phase::Refreshing
-                };
-                asked.begin_round(proposal, length);
-                if phase == Phase::Refreshing {
-                    asked.older = votes;
-                }
-                let turn = turn as u8;
-                let by = if begins {
-                    Move::Acquire {
-                        turn,
-                        proposal,
-                        length,
+                    this.begin_round(proposal, length);
+                    if phase == Phase::Refreshing {
+                        this.older = votes;
                     }
-                } else {
-                    Move::Refresh {
-                        turn,
-                        proposal,
-                        length,
-                    }
+                    this.phase = Phase::Refreshing;
+                    Move::Refresh { turn, asked }
                 };
                 take(Step::new(by, next));
             }
@@ -295,24 +256,21 @@ impl<const N: usize> Turns<N> {
         if phase == Phase::Held {
             return;
         }
-        let place = turn as u8;
         if let Some(first) = numbers::agreed(&votes) {
             for heard in self.counted(&votes, first) {
-                let by = Move::Win {
-                    turn: place,
-                    first,
-                    heard,
-                };
+                let by = Move::Win { turn, first, heard };
                 self.win(state, turn, (first, heard), by, take);
             }
         }
         if let Some(first) = numbers::agreed(&older) {
-            let by = Move::WinOlder { turn: place, first };
+            let by = Move::WinOlder { turn, first };
             self.win(state, turn, (first, 0), by, take);
         }
         if self.slides {
             // Whether votes that are forgotten have differed is not known.
-            self.ask_again(state, turn, 0, 0..=self.highest, take);
+            for proposal in 0..=self.highest {
+                self.ask_again(state, turn, (0, proposal), take);
+            }
         } else if phase != Phase::Confirming {
             for heard in numbers::heard_first(&votes, majority(N)) {
                 if numbers::agreed(&heard).is_none() {
@@ -342,7 +300,7 @@ impl<const N: usize> Turns<N> {
     ) {
         let mut next = *state;
         let winner = &mut next.turns[turn];
-        let Turn { length, last, .. } = *winner;
+        let Turn { length, above, .. } = *winner;
         if matches!(by, Move::WinOlder { .. }) {
             winner.older = [0; N];
         } else {
@@ -353,7 +311,7 @@ impl<const N: usize> Turns<N> {
         }
         let block = Block::new(Token(u64::from(first)), u64::from(length));
         let is_compared = !self.has(Mutant::OlderBlockTaken);
-        let is_new = !is_compared || block.lies_above(Token(u64::from(last)));
+        let is_new = !is_compared || block.lies_above(Token(u64::from(above)));
         (winner.next, winner.end) = if is_new {
             (first, first + length)
         } else {
@@ -366,38 +324,35 @@ impl<const N: usize> Turns<N> {
             wrong = Some(format!("{turn} wins while {other} has the lock"));
         }
         if !self.exclusive && matches!(by, Move::Win { .. }) {
-            let block = numbers::block(first, length);
-            next.given |= block;
-            if state.given & block != 0 {
-                wrong = Some(format!("a token of the block from {first} is given twice"));
-            }
+            wrong = next.give(first, length);
         }
         take(Step { by, next, wrong });
     }
 
     /// A refresh is given up, and the turn goes on with its block; or the turn is over.
     fn keep_or_end(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
-        let place = turn as u8;
-        if state.turns[turn].phase == Phase::Refreshing {
+        let this = state.turns[turn];
+        if this.phase == Phase::Refreshing {
             let mut next = *state;
             next.turns[turn].keep();
-            take(Step::new(Move::Keep { turn: place }, next));
+            take(Step::new(Move::Keep { turn }, next));
         }
         let mut next = *state;
         next.end(turn);
+        let after = &mut next.turns[turn];
         if self.has(Mutant::BlockOutlivesTurn) {
-            let Turn {
-                next: first, end, ..
-            } = state.turns[turn];
-            (next.turns[turn].next, next.turns[turn].end) = (first, end);
+            (after.next, after.end) = (this.next, this.end);
         }
-        take(Step::new(Move::End { turn: place }, next));
+        if self.has(Mutant::RepliesOfTheRoundBefore) {
+            after.votes = this.votes;
+        }
+        take(Step::new(Move::End { turn }, next));
     }
 
     /// A section begins, and gets the next token.
     fn hand_out(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
         let Turn {
-            next, end, last, ..
+            next, end, above, ..
         } = state.turns[turn];
         let mut block = Block::new(Token(u64::from(next)), u64::from(end - next));
         let Some(Token(token)) = block.take() else {
@@ -410,11 +365,10 @@ impl<const N: usize> Turns<N> {
             after.handed = token.max(state.handed);
             state.handed
         } else {
-            after.turns[turn].last = token;
-            last
+            after.turns[turn].above = token;
+            above
         };
         let wrong = (token <= before).then(|| format!("{token} is handed out after {before}"));
-        let turn = turn as u8;
         take(Step {
             by: Move::HandOut { turn, token },
             next: after,
@@ -424,14 +378,28 @@ impl<const N: usize> Turns<N> {
 }
 
 impl<const N: usize> Turn<N> {
-    fn begin_round(&mut self, proposal: u8, length: u8) {
+    pub(super) const OVER: Self = Self {
+        phase: Phase::Over,
+        proposal: 0,
+        length: 0,
+        votes: [0; N],
+        forgotten: 0,
+        older: [0; N],
+        next: 0,
+        end: 0,
+        above: 0,
+        counted: 0,
+        missing: 0,
+    };
+
+    pub(super) fn begin_round(&mut self, proposal: u8, length: u8) {
         (self.proposal, self.length) = (proposal, length);
         self.votes = [0; N];
         self.forgotten = 0;
     }
 
     /// The refresh is given up.
-    fn keep(&mut self) {
+    pub(super) fn keep(&mut self) {
         self.phase = Phase::Held;
         self.begin_round(0, 0);
     }
@@ -440,7 +408,7 @@ impl<const N: usize> Turn<N> {
 impl<const N: usize> State<N> {
     /// The turn is over, and its keys go. That they may stay for a while makes no difference: a node
     /// that still has one does what a node does that no request reaches.
-    fn end(&mut self, turn: usize) {
+    pub(super) fn end(&mut self, turn: usize) {
         self.turns[turn] = Turn::OVER;
         for node in &mut self.nodes {
             node.owners &= !(1 << turn);
@@ -448,10 +416,23 @@ impl<const N: usize> State<N> {
     }
 
     /// Another turn that is held.
-    fn held_beside(&self, turn: usize) -> Option<u8> {
+    fn held_beside(&self, turn: usize) -> Option<usize> {
         let is_held = |other: &Turn<N>| matches!(other.phase, Phase::Held | Phase::Refreshing);
-        let mut others = self.turns.iter().enumerate();
-        let found = others.find(|&(place, other)| place != turn && is_held(other));
-        found.map(|(place, _)| place as u8)
+        (0..TURNS).find(|&other| other != turn && is_held(&self.turns[other]))
+    }
+
+    /// A block is won: what is wrong, if somebody had a token of it before.
+    pub(super) fn give(&mut self, first: u8, length: u8) -> Option<String> {
+        let block = numbers::block(first, length);
+        let is_new = self.given & block == 0;
+        self.given |= block;
+        (!is_new).then(|| format!("a token of the block from {first} is given twice"))
+    }
+
+    const fn highest_given(&self) -> u8 {
+        match self.given.checked_ilog2() {
+            Some(highest) => highest as u8,
+            None => 0,
+        }
     }
 }

@@ -1,15 +1,11 @@
 //! Rounds whose numbers differ.
 
-use std::ops::RangeInclusive;
-
-use super::{Move, Phase, State, Take, Turns};
-use crate::{
-    search::Step,
-    tokens::{
-        Mutant,
-        numbers::{self, NOT_ASKED, Votes},
-    },
+use super::{
+    Mutant,
+    numbers::{self, NOT_ASKED, Votes},
+    turns::{Move, Phase, State, Take, Turns},
 };
+use crate::search::Step;
 
 impl<const N: usize> Turns<N> {
     /// A majority has replied different numbers.
@@ -26,34 +22,31 @@ impl<const N: usize> Turns<N> {
         let which = numbers::which(heard);
         for proposal in numbers::next_proposals(heard) {
             if proposal <= self.highest {
-                self.ask_again(state, turn, which, proposal..=proposal, take);
+                self.ask_again(state, turn, (which, proposal), take);
             }
         }
     }
 
+    /// The round is asked again, and proposes this number.
     pub(super) fn ask_again(
         &self,
         state: &State<N>,
         turn: usize,
-        heard: u8,
-        proposals: RangeInclusive<u8>,
+        (heard, number): (u8, u8),
         take: Take<'_, N>,
     ) {
-        for proposal in proposals {
-            let mut next = *state;
-            let asked = &mut next.turns[turn];
-            if asked.phase == Phase::Acquiring {
-                asked.phase = Phase::Asking;
-            }
-            asked.begin_round(proposal, asked.length);
-            let turn = turn as u8;
-            let by = Move::Again {
-                turn,
-                proposal,
-                heard,
-            };
-            take(Step::new(by, next));
+        let mut next = *state;
+        let asked = &mut next.turns[turn];
+        if asked.phase == Phase::Acquiring {
+            asked.phase = Phase::Asking;
         }
+        asked.begin_round(number, asked.length);
+        let by = Move::Again {
+            turn,
+            number,
+            heard,
+        };
+        take(Step::new(by, next));
     }
 
     /// The nodes that were heard are asked to raise their counters to the highest number.
@@ -68,7 +61,7 @@ impl<const N: usize> Turns<N> {
         asked.proposal = number;
         asked.votes = heard.map(|vote| if vote == 0 { NOT_ASKED } else { 0 });
         let by = Move::Confirm {
-            turn: turn as u8,
+            turn,
             number,
             heard: numbers::which(heard),
         };

@@ -1,23 +1,21 @@
 //! What nodes do: they reply, and lose keys or all that they know.
 
-use super::{Move, Node, Phase, State, Take, Turn, Turns};
-use crate::{
-    search::Step,
-    tokens::{
-        Mutant,
-        memory::{Memory, Progress},
-    },
+use super::{
+    Mutant,
+    memory::{Memory, Progress},
+    turns::{Move, Node, Phase, State, Take, Turn, Turns},
 };
+use crate::search::Step;
 
 impl<const N: usize> Turns<N> {
     /// The requests of a turn that can arrive, and the next ones that it can send.
     pub(super) fn requests(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
         for node in 0..N {
             self.vote(state, turn, node, take);
-            if self.grants(state, turn, node) && state.nodes[node].memory.is_whole() {
+            let can_have_key = self.owners && state.nodes[node].memory.is_whole();
+            if can_have_key && self.grants(state, turn, node) {
                 let mut next = *state;
                 next.nodes[node].owners |= 1 << turn;
-                let (turn, node) = (turn as u8, node as u8);
                 take(Step::new(Move::Key { turn, node }, next));
             }
         }
@@ -35,50 +33,59 @@ impl<const N: usize> Turns<N> {
         owners == 0 || self.has(Mutant::HeldKeyGranted) && !is_ours
     }
 
-    /// A request arrives, and the counter `c` becomes `max(c + 1, proposal) + length - 1`.
+    /// A request arrives.
     fn vote(&self, state: &State<N>, turn: usize, node: usize, take: Take<'_, N>) {
-        let Turn {
-            phase,
-            proposal,
-            length,
-            votes,
-            ..
-        } = state.turns[turn];
+        let asked = &state.turns[turn];
         let Node {
             counter,
             owners,
             memory,
         } = state.nodes[node];
         let is_ours = owners >> turn & 1 == 1;
-        let replies = match phase {
+        let replies = match asked.phase {
             Phase::Over | Phase::Held => false,
+            _ if !self.owners => true,
             Phase::Acquiring => self.grants(state, turn, node),
             Phase::Asking | Phase::Refreshing => is_ours || self.has(Mutant::AnyOwnerRefreshed),
             Phase::Confirming => is_ours || self.has(Mutant::AnyNodeConfirms),
         };
-        if votes[node] != 0 || !replies || !memory.is_whole() {
+        if asked.votes[node] != 0 || !replies || !memory.is_whole() {
             return;
         }
-        let (first, last) = if phase == Phase::Confirming {
-            (proposal, counter.max(proposal + length - 1))
-        } else {
-            let first = (counter + 1).max(proposal);
-            (first, first + length - 1)
-        };
+        let (first, last) = self.numbers(asked, counter);
         if last > self.highest {
             return;
         }
         let mut next = *state;
-        next.nodes[node].counter = last;
-        if phase == Phase::Acquiring {
+        let is_raised = !self.has(Mutant::RaisedToTheFirst);
+        next.nodes[node].counter = if is_raised { last } else { first };
+        if self.owners && asked.phase == Phase::Acquiring {
             if self.has(Mutant::HeldKeyGranted) {
                 next.nodes[node].owners = 0;
             }
             next.nodes[node].owners |= 1 << turn;
         }
         next.turns[turn].votes[node] = first;
-        let (turn, node) = (turn as u8, node as u8);
         take(Step::new(Move::Vote { turn, node, first }, next));
+    }
+
+    /// What a node replies, and its counter then: `c` becomes `max(c + 1, proposal) + length - 1`.
+    fn numbers(&self, asked: &Turn<N>, counter: u8) -> (u8, u8) {
+        let Turn {
+            phase,
+            proposal,
+            length,
+            ..
+        } = *asked;
+        if phase == Phase::Confirming {
+            return (proposal, counter.max(proposal + length - 1));
+        }
+        let first = match self.mutant {
+            Some(Mutant::CounterNotRaised) => counter.max(proposal).max(1),
+            Some(Mutant::ProposalAsItIs) if proposal > 0 => proposal,
+            _ => (counter + 1).max(proposal),
+        };
+        (first, first + length - 1)
     }
 
     /// What happens to a node by itself.
@@ -88,23 +95,21 @@ impl<const N: usize> Turns<N> {
             owners,
             memory,
         } = state.nodes[node];
-        let place = node as u8;
         if counter < self.highest && memory.is_whole() {
             let mut next = *state;
             next.nodes[node].counter += 1;
-            take(Step::new(Move::Raise { node: place }, next));
+            take(Step::new(Move::Raise { node }, next));
         }
         let expires = !self.exclusive || self.has(Mutant::KeysExpireEarly);
         for turn in (0..self.turns).filter(|turn| expires && owners >> turn & 1 == 1) {
             let mut next = *state;
             next.nodes[node].owners &= !(1 << turn);
-            let turn = turn as u8;
-            take(Step::new(Move::Expire { turn, node: place }, next));
+            take(Step::new(Move::Expire { turn, node }, next));
         }
         if self.losses {
             let mut next = *state;
             next.lose(node);
-            take(Step::new(Move::Lose { node: place }, next));
+            take(Step::new(Move::Lose { node }, next));
             self.recover(state, node, take);
         }
     }
@@ -113,27 +118,22 @@ impl<const N: usize> Turns<N> {
         let nodes = state.nodes.map(|node| (node.memory, node.counter));
         for progress in Memory::progress(node, &nodes, self.mutant) {
             let mut next = *state;
-            let place = node as u8;
             let by = match progress {
                 Progress::Waited(memory) => {
                     next.nodes[node].memory = memory;
                     next.end_what_counts(node, self.mutant);
-                    Move::Wait { node: place }
+                    Move::Wait { node }
                 }
                 Progress::Read { other, memory } => {
                     next.nodes[node].memory = memory;
-                    let other = other as u8;
-                    Move::Read { node: place, other }
+                    Move::Read { node, other }
                 }
                 Progress::Admitted { counter } => {
                     next.nodes[node] = Node {
                         counter,
                         ..Node::default()
                     };
-                    Move::Admit {
-                        node: place,
-                        counter,
-                    }
+                    Move::Admit { node, counter }
                 }
             };
             take(Step::new(by, next));
