@@ -73,19 +73,11 @@ pub(crate) enum Over {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stage {
     Idle,
-    Asking {
-        by: Limit,
-    },
-    Holding {
-        deadline: Instant,
-        until: u64,
-    },
-    /// The lease is over, and the holder has not let go yet.
+    Asking { by: Limit },
+    Holding { deadline: Instant, until: u64 },
+    // The lease is over, and the holder has not let go yet.
     Stuck,
-    Releasing {
-        by: Limit,
-        over: Over,
-    },
+    Releasing { by: Limit, over: Over },
 }
 
 impl Task {

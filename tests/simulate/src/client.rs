@@ -127,7 +127,7 @@ impl World {
             ping_interval: Some(nanos(traits.ping_interval())),
             assume_fresh: traits.assume_fresh,
             busy_from: traits.busy_from,
-            mixed_fleet: traits.mixed_fleet,
+            mixed_fleet: self.plan.fleet.mixed_fleet,
             ..Settings::of(traits.max_ttl, traits.default_ttl)
         };
         let protocol = Protocol::new(self.plan.servers.count, settings, self.env(), now);
@@ -208,12 +208,16 @@ impl World {
     }
 
     pub(crate) fn handle(&mut self, client: usize, event: Event) {
-        let one = &mut self.clients[client];
-        let now = one.clock.read(self.now);
+        let now = self.clients[client].clock.read(self.now);
         trace!(self, "client {client} at {now}: {event:?}");
-        let one = &mut self.clients[client];
-        one.protocol.handle(event, Instant::from_nanos(now));
+        self.give(client, event);
         self.carry_out(client);
+    }
+
+    fn give(&mut self, client: usize, event: Event) {
+        let one = &mut self.clients[client];
+        let now = Instant::from_nanos(one.clock.read(self.now));
+        one.protocol.handle(event, now);
     }
 
     fn carry_out(&mut self, client: usize) {
@@ -222,10 +226,7 @@ impl World {
             match action {
                 Action::Connect { node, connection } => self.connect(client, node, connection),
                 Action::Listen { node, connection } => {
-                    let one = &mut self.clients[client];
-                    let now = Instant::from_nanos(one.clock.read(self.now));
-                    let silent = Event::Silent { node, connection };
-                    one.protocol.handle(silent, now);
+                    self.give(client, Event::Silent { node, connection });
                 }
                 Action::Disconnect { node } => self.disconnect(client, node),
                 Action::Send(order) => self.send_order(client, order),

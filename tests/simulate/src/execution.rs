@@ -35,7 +35,7 @@ impl World {
             self.on_reseed(node, (body, top), *tag);
         }
         trace!(self, "   node {node} <- {body:?} = {reply:?}");
-        if self.connections[connection].is_broken() {
+        if self.connections[connection].broken {
             let client = self.connections[connection].client;
             self.hit(Fault::Overtaken, Some(client));
         }

@@ -10,7 +10,6 @@ use crate::{
     clock::Clock,
     draws::Draw,
     plan::{Plan, nanos},
-    random::Random,
     trace,
     world::{Phase, World},
 };
@@ -21,7 +20,7 @@ const PATIENCE: u64 = 20 * MILLI;
 /// Their numbers among those who hold locks come after those of our processes.
 pub(crate) const FIRST: usize = 1_000;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Foreign {
     pub(crate) clock: Clock,
     stage: Stage,
@@ -35,8 +34,9 @@ pub(crate) struct Foreign {
     refused: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
+    #[default]
     Idle,
     Asking,
     Holding,
@@ -59,21 +59,6 @@ pub(crate) struct Letter {
     word: Word,
 }
 
-impl Foreign {
-    pub(crate) fn new(random: &mut Random) -> Self {
-        Self {
-            clock: Plan::clock(random),
-            stage: Stage::Idle,
-            attempt: 0,
-            key: 0,
-            ttl: None,
-            began: 0,
-            granted: 0,
-            refused: 0,
-        }
-    }
-}
-
 fn value(foreign: usize, attempt: u64) -> String {
     format!("{foreign}:{attempt}")
 }
@@ -81,8 +66,11 @@ fn value(foreign: usize, attempt: u64) -> String {
 impl World {
     pub(crate) fn start_foreign(&mut self) {
         for foreign in 0..self.plan.fleet.foreign {
-            let new = Foreign::new(&mut self.random);
-            self.foreign.push(new);
+            let clock = Plan::clock(&mut self.random);
+            self.foreign.push(Foreign {
+                clock,
+                ..Foreign::default()
+            });
             self.foreign_later(foreign, MILLI);
         }
     }
@@ -186,12 +174,10 @@ impl World {
     }
 
     pub(crate) fn foreign_reply(&mut self, letter: Letter, is_set: bool) {
-        let Letter {
-            foreign, attempt, ..
-        } = letter;
+        let foreign = letter.foreign;
         let nodes = self.nodes.len();
         let one = &mut self.foreign[foreign];
-        if one.attempt != attempt || one.stage != Stage::Asking {
+        if one.attempt != letter.attempt || one.stage != Stage::Asking {
             return;
         }
         one.granted += usize::from(is_set);
@@ -220,7 +206,7 @@ impl World {
             key,
             Belief {
                 client: FIRST + foreign,
-                section: SectionId(attempt),
+                section: SectionId(letter.attempt),
                 mode: Mode::Exclusive,
                 is_careless: false,
                 deadline,
@@ -232,18 +218,12 @@ impl World {
 
     /// It lets go, or has not got the lock: it deletes its keys, and tries again after a while.
     fn foreign_end(&mut self, foreign: usize) {
-        let Foreign {
-            stage,
-            key,
-            attempt,
-            ttl,
-            ..
-        } = self.foreign[foreign];
-        if stage == Stage::Holding {
+        let Foreign { key, attempt, .. } = self.foreign[foreign];
+        let is_certain = self.foreign[foreign].ttl.is_none();
+        if self.foreign[foreign].stage == Stage::Holding {
             trace!(self, "foreign {foreign} lets go of key {key}");
             self.disbelieve(key, FIRST + foreign, SectionId(attempt));
         }
-        let is_certain = ttl.is_none();
         self.foreign_send(foreign, Word::Delete { is_certain });
         let one = &mut self.foreign[foreign];
         one.stage = Stage::Idle;

@@ -18,11 +18,12 @@ macro_rules! kinds {
                     $(Self::$kind => $text,)*
                 }
             }
+
+            /// The kind with this name.
+            #[allow(dead_code)]
+            pub(crate) fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|kind| kind.name() == name)
+            }
         }
     };
-}
-
-/// The kind with this name.
-pub(crate) fn named<K: Copy>(all: &[K], name: fn(K) -> &'static str, text: &str) -> Option<K> {
-    all.iter().copied().find(|&kind| name(kind) == text)
 }

@@ -61,7 +61,6 @@ use std::{
 use crate::{
     checker::{Rule, Violation},
     draws::Draw,
-    kinds::named,
     log::Log,
     plan::{Profile, Wanted},
     report::Report,
@@ -237,11 +236,9 @@ fn run_one(settings: &Settings, index: u64, report: &mut Report) -> bool {
         report.replayed += 1;
         let again = simulate(settings, seed, Log::hashed());
         if again.digest != history.digest {
-            history.violations.push(Violation {
-                rule: Rule::Replay,
-                at: 0,
-                what: format!("{:x} and then {:x}", history.digest, again.digest),
-            });
+            let what = format!("{:x} and then {:x}", history.digest, again.digest);
+            let violation = Violation::of_all(Rule::Replay, what);
+            history.violations.push(violation);
         }
     }
     report.on_history(index, seed, settings, history)
@@ -255,14 +252,8 @@ fn simulate(settings: &Settings, seed: u64, log: Log) -> History {
             .cloned()
             .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         History {
-            tally: tally::Tally::default(),
-            violations: vec![Violation {
-                rule: Rule::Panic,
-                at: 0,
-                what: text.unwrap_or_default(),
-            }],
-            summary: String::new(),
-            digest: 0,
+            violations: vec![Violation::of_all(Rule::Panic, text.unwrap_or_default())],
+            ..History::default()
         }
     })
 }
@@ -303,13 +294,7 @@ impl Settings {
             "--told" => self.told = value.parse().ok()?,
             "--seed" => self.seed = value.parse().ok()?,
             "--threads" => self.threads = value.parse().ok().filter(|&threads| threads > 0)?,
-            "--profile" => {
-                self.wanted.profile = match value {
-                    "inside" => Profile::Inside,
-                    "outside" => Profile::Outside,
-                    _ => return None,
-                }
-            }
+            "--profile" => self.wanted.profile = Profile::named(value)?,
             "--nodes" => {
                 self.wanted.nodes = match value {
                     "all" => None,
@@ -319,22 +304,19 @@ impl Settings {
             }
             "--draw" => {
                 for name in value.split(',') {
-                    self.wanted.draws.add(named(&Draw::ALL, Draw::name, name)?);
+                    self.wanted.draws.add(Draw::named(name)?);
                 }
             }
             "--rule" => {
                 self.rules = match value {
                     "all" => Vec::new(),
-                    names => {
-                        let rule = |text| named(&Rule::ALL, Rule::name, text);
-                        names.split(',').map(rule).collect::<Option<_>>()?
-                    }
+                    names => names.split(',').map(Rule::named).collect::<Option<_>>()?,
                 }
             }
             "--scenario" => {
                 self.wanted.scenario = match value {
                     "all" => None,
-                    name => Some(named(&Scenario::ALL, Scenario::name, name)?),
+                    name => Some(Scenario::named(name)?),
                 }
             }
             _ => return None,

@@ -145,10 +145,6 @@ impl Connection {
         let dead = self.requests_vanish || self.replies_vanish || self.broken;
         dead && !self.gone && !self.noticed
     }
-
-    pub(crate) const fn is_broken(&self) -> bool {
-        self.broken
-    }
 }
 
 impl World {
@@ -379,10 +375,8 @@ impl World {
             Message::Reply(_) | Message::Up(_) | Message::Down | Message::Changed(_) => return,
         };
         self.tell_readers(node);
-        let way = &self.connections[connection];
-        if way.broken || way.replies_vanish {
-            let client = way.client;
-            return self.hit(Fault::ReplyLost, Some(client));
+        if self.is_reply_lost(connection) {
+            return;
         }
         self.send_to_client(connection, answer);
     }
@@ -390,14 +384,23 @@ impl World {
     /// The node did not know the script. The driver sends the request again, with the script's text,
     /// behind all that it has sent meanwhile.
     fn send_again(&mut self, connection: usize, mut sent: Box<Sent>) {
-        let way = &mut self.connections[connection];
-        if way.broken || way.replies_vanish {
-            let client = way.client;
-            return self.hit(Fault::ReplyLost, Some(client));
+        if self.is_reply_lost(connection) {
+            return;
         }
+        let way = &mut self.connections[connection];
         sent.number = way.sent;
         way.sent += 1;
         self.send_to_node(connection, Message::Request(sent));
+    }
+
+    fn is_reply_lost(&mut self, connection: usize) -> bool {
+        let way = &self.connections[connection];
+        let is_lost = way.broken || way.replies_vanish;
+        if is_lost {
+            let client = way.client;
+            self.hit(Fault::ReplyLost, Some(client));
+        }
+        is_lost
     }
 
     pub(crate) fn is_blind(&self, connection: usize) -> bool {

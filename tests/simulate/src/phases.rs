@@ -9,7 +9,7 @@ use crate::{
     draws::Draw,
     names::KEYS,
     network::Link,
-    plan::{Plan, Wall},
+    plan::Wall,
     trace,
     world::{History, Phase, World},
 };
@@ -178,7 +178,7 @@ impl World {
     fn idle(&mut self) {
         // A dead connection is given up by then, and what was owed on it is sent.
         self.run_until(self.now + 1_500 * MILLI);
-        self.begin_idleness();
+        self.outage = Some(self.count());
         self.run_until(self.now + self.longest_life().max(2 * SECOND));
         self.end_idleness();
         if self.plan.draws.has(Draw::IdleDeaths) {
@@ -259,13 +259,9 @@ impl World {
 
     /// What may be special about it.
     fn draws(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        let Plan {
-            servers,
-            fleet,
-            habits,
-            ..
-        } = &self.plan;
-        let rare = Draw::ALL.map(|draw| (draw.name(), self.plan.draws.has(draw)));
+        let plan = &self.plan;
+        let (servers, fleet, habits) = (&plan.servers, &plan.fleet, &plan.habits);
+        let rare = Draw::ALL.map(|draw| (draw.name(), plan.draws.has(draw)));
         [
             ("two_nodes", servers.count == 2),
             ("crowd_of_processes", fleet.starts.len() > 4),
@@ -283,7 +279,7 @@ impl World {
             ("mixed_fleet", fleet.mixed_fleet),
             (
                 "meaningless_clocks_and_losses",
-                self.losses && self.plan.wall != Wall::Near,
+                self.losses && plan.wall != Wall::Near,
             ),
             ("odd", fleet.odd),
             ("shared", habits.shared > 0),
@@ -323,11 +319,7 @@ impl World {
     /// Every node that can votes again in time, and all clients know.
     fn run_to_vote(&mut self, healed: u64, time: u64) {
         let is_promised = !self.plan.half_open_at_last && !self.plan.fleet.odd;
-        let mut since = None;
         while !self.all_know_votes() && self.now <= self.to_vote_since(healed) + time {
-            if since.is_none() && self.all_vote() {
-                since = Some(self.now);
-            }
             if !self.step() {
                 break;
             }
@@ -336,9 +328,6 @@ impl World {
             let votes: Vec<bool> = self.nodes.iter().map(crate::node::Node::votes).collect();
             let what = format!("by now all nodes should vote, and all know: {votes:?}");
             self.violation(Rule::Vote, what);
-        }
-        if is_promised && let Some(since) = since {
-            self.tally.longest_ignorance = self.now - since;
         }
     }
 

@@ -1,6 +1,6 @@
 //! What one history is like: drawn once, before it begins.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
 use redlock_protocol::{BUSY_FROM, key_ttl};
 
@@ -9,6 +9,7 @@ use crate::{
     clock::Clock,
     draws::{Draw, Draws},
     faults::Fault,
+    kinds,
     names::KEYS,
     permits::Permits,
     random::Random,
@@ -16,14 +17,16 @@ use crate::{
     witnesses::Witnesses,
 };
 
-/// Whether the assumptions under which the protocol is safe hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Profile {
-    /// Clocks within 0.4 % of the true time, whose steps the guard band absorbs.
-    #[default]
-    Inside,
-    /// Clocks that step as they like.
-    Outside,
+kinds! {
+    /// Whether the assumptions under which the protocol is safe hold.
+    #[derive(Default)]
+    Profile {
+        /// Clocks within 0.4 % of the true time, whose steps the guard band absorbs.
+        #[default]
+        Inside = "inside",
+        /// Clocks that step as they like.
+        Outside = "outside",
+    }
 }
 
 /// What the command line leaves open.
@@ -37,9 +40,10 @@ pub(crate) struct Wanted {
 }
 
 /// What the wall clocks of clients have to do with the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Wall {
     /// No further from the true time than `Plan::skew`.
+    #[default]
     Near,
     /// They have stopped near zero.
     Stopped,
@@ -48,7 +52,7 @@ pub(crate) enum Wall {
 }
 
 /// Everything that is the same for the whole of a history. Nanoseconds, and per mille.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) draws: Draws,
     pub(crate) profile: Profile,
@@ -85,7 +89,7 @@ pub(crate) struct Plan {
 }
 
 /// The nodes. The masks have a bit for each.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Servers {
     pub(crate) count: usize,
     /// Write everything to disk before they reply.
@@ -101,7 +105,7 @@ pub(crate) struct Servers {
 }
 
 /// The processes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fleet {
     /// When each of them starts.
     pub(crate) starts: Vec<u64>,
@@ -125,7 +129,7 @@ pub(crate) struct Fleet {
 }
 
 /// What callers do.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Habits {
     pub(crate) cancel: u64,
     /// Holders that ask for more time, at each step of theirs.
@@ -198,11 +202,10 @@ impl Plan {
             faults,
             late: random.pick(&[0, 0, 20, 100]),
             late_by: lease / random.pick(&[8, 2, 1]),
-            witnesses: None,
             half_open_at_last: random.chance(250),
             stuck_at_last: random.chance(100),
-            far: 0,
             link_seed: !seed,
+            ..Self::default()
         };
         plan.draw_rare(seed);
         if plan.draws.has(Draw::LongLeases) {
@@ -309,23 +312,19 @@ impl Plan {
 
     /// In one line, for the trace.
     pub(crate) fn summary(&self) -> String {
-        let mut text = format!(
-            "{:?}: {:?}, {:?}, lease {:?}",
+        format!(
+            "{:?}: {:?}, {:?}, lease {:?}, guard band {:?}, node timeout {:?}, wall {:?}, \
+             active {:?}, faults {:?}",
             self.scenario,
             self.servers,
             self.fleet,
-            nanos(self.lease)
-        );
-        let _ = write!(
-            text,
-            ", guard band {:?}, node timeout {:?}, wall {:?}, active {:?}, faults {:?}",
+            nanos(self.lease),
             nanos(self.guard_band),
             nanos(self.node_timeout),
             self.wall,
             nanos(self.active),
             self.faults
-        );
-        text
+        )
     }
 }
 
@@ -425,7 +424,6 @@ pub(crate) struct Traits {
     pub(crate) default_ttl: Duration,
     pub(crate) max_ttl: Duration,
     pub(crate) is_blind: bool,
-    pub(crate) mixed_fleet: bool,
     pub(crate) assume_fresh: bool,
 }
 
@@ -447,7 +445,6 @@ impl Traits {
             default_ttl: plan.default_ttl(random),
             max_ttl,
             is_blind: plan.fleet.blind && random.chance(500),
-            mixed_fleet: plan.fleet.mixed_fleet,
             assume_fresh: plan.fleet.assume_fresh && place % 3 == 1,
         }
     }

@@ -1,7 +1,7 @@
 //! All chance in a simulation: one generator, seeded once per history.
 
 /// xoshiro256++, filled by splitmix64.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Random([u64; 4]);
 
 /// The odd number by which splitmix64 walks through all seeds.

@@ -10,7 +10,6 @@ use crate::{
     checker::{Rule, Violation},
     draws::Draw,
     faults::Fault,
-    plan::Profile,
     scenario::Scenario,
     tally::Tally,
     world::History,
@@ -71,11 +70,7 @@ impl Report {
         self.told.push(Told {
             index,
             seed,
-            violation: Violation {
-                rule: Rule::Rest,
-                at: 0,
-                what: "one event is handled for ever".to_owned(),
-            },
+            violation: Violation::of_all(Rule::Rest, "one event is handled for ever"),
             summary: String::new(),
         });
     }
@@ -161,16 +156,14 @@ impl Report {
     }
 
     fn first(&self) -> String {
-        self.told.first().map_or_else(
-            || "null".to_owned(),
-            |told| {
-                let mut json = Object::default();
-                json.value("history", told.index);
-                json.value("seed", told.seed);
-                json.text("rule", told.violation.rule.name());
-                json.end()
-            },
-        )
+        let Some(told) = self.told.first() else {
+            return "null".to_owned();
+        };
+        let mut json = Object::default();
+        json.value("history", told.index);
+        json.value("seed", told.seed);
+        json.text("rule", told.violation.rule.name());
+        json.end()
     }
 }
 
@@ -228,14 +221,5 @@ impl Settings {
             nodes.unwrap_or_default(),
             scenario.unwrap_or_default()
         )
-    }
-}
-
-impl Profile {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Inside => "inside",
-            Self::Outside => "outside",
-        }
     }
 }

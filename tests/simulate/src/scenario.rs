@@ -20,8 +20,10 @@ use crate::{
 
 kinds! {
     /// What a history is about.
+    #[derive(Default)]
     Scenario {
         /// Anything can go wrong at any time.
+        #[default]
         Random = "random",
         /// Nodes are restarted one after the other, while one process holds a lock all the time.
         Rolling = "rolling",
@@ -86,16 +88,10 @@ impl Scenario {
     pub(crate) fn guard_band(self, lease: u64, random: &mut Random) -> u64 {
         match self {
             Self::Steps => random.pick(&[lease / 10, lease / 3, 500 * MILLI]),
-            _ => random.pick(&[
-                0,
-                0,
-                0,
-                5 * MILLI,
-                5 * MILLI,
-                lease / 10,
-                lease / 10,
-                500 * MILLI,
-            ]),
+            _ => {
+                let (few, tenth) = (5 * MILLI, lease / 10);
+                random.pick(&[0, 0, 0, few, few, tenth, tenth, 500 * MILLI])
+            }
         }
     }
 

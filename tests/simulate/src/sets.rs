@@ -156,8 +156,8 @@ impl World {
         }
         for (key, mode) in keys {
             let place = (process, key);
-            let (token, times) = ((token, mode), (asked, self.now));
-            let (grant, wrong) = self.checker.on_token_of_all(place, token, times, exclusive);
+            let (token, times) = ((token, mode), (Some(asked), self.now));
+            let (grant, wrong) = self.checker.on_token(place, token, times, exclusive);
             self.judge_token(client, key, &grant, wrong);
         }
     }

@@ -392,7 +392,7 @@ impl World {
         }
         for connection in 0..self.connections.len() {
             // Some are left for the protocol to find out.
-            let left = self.plan.half_open_at_last && !self.connections[connection].is_broken();
+            let left = self.plan.half_open_at_last && !self.connections[connection].broken;
             if self.connections[connection].is_half_open() && !left {
                 self.break_connection(connection, false, Notice::Soon);
             }

@@ -28,8 +28,6 @@ pub(crate) struct Tally {
     pub(crate) storms: u64,
     /// The longest that a lock was free while a caller waited for it, in nanoseconds.
     pub(crate) longest_gap: u64,
-    /// The longest that all nodes voted before all clients knew.
-    pub(crate) longest_ignorance: u64,
     /// Those that hit while a lock was held or being acquired.
     pub(crate) faults: [u64; Fault::ALL.len()],
     /// Histories of each kind.
@@ -49,7 +47,6 @@ impl Tally {
         self.requests += other.requests;
         self.storms += other.storms;
         self.longest_gap = self.longest_gap.max(other.longest_gap);
-        self.longest_ignorance = self.longest_ignorance.max(other.longest_ignorance);
         add(&mut self.reseeds, &other.reseeds);
         add(&mut self.fenced, &other.fenced);
         add(&mut self.faults, &other.faults);

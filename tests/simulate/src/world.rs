@@ -10,7 +10,7 @@ use redlock_protocol::Token;
 use crate::{
     EPOCH, MICRO,
     agenda::{Agenda, Happening},
-    checker::{Checker, Grant, Rule, Violation, WrongToken},
+    checker::{Checker, Grant, Rule, Violation, WrongToken, bit},
     client::Client,
     foreign::Foreign,
     log::Log,
@@ -38,6 +38,7 @@ pub(crate) struct Reseed {
 /// numbers differ.
 const MOST_AHEAD: u64 = 20_000;
 
+#[derive(Default)]
 pub(crate) struct World {
     /// True time, in nanoseconds, as everywhere where nothing else is said.
     pub(crate) now: u64,
@@ -92,9 +93,10 @@ pub(crate) struct World {
 const STEPS: u64 = 5_000_000;
 
 /// What a history is about at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Faults, and callers that ask again and again.
+    #[default]
     Faulty,
     /// No new faults and no new callers, until everything has come to rest.
     Settling,
@@ -105,6 +107,7 @@ pub(crate) enum Phase {
 }
 
 /// What a history came to.
+#[derive(Default)]
 pub(crate) struct History {
     pub(crate) tally: Tally,
     pub(crate) violations: Vec<Violation>,
@@ -120,37 +123,14 @@ impl World {
         let nodes = plan.servers.count;
         let new_node = |number| Node::new(number, &plan, &mut random);
         Self {
-            now: 0,
             nodes: (0..nodes).map(new_node).collect(),
-            wall: Arc::default(),
             names: names(plan.fleet.permits.is_some()),
             plan,
             random,
-            phase: Phase::Faulty,
-            clients: Vec::new(),
-            foreign: Vec::new(),
-            connections: Vec::new(),
-            agenda: Agenda::default(),
-            under_way: 0,
             checker: Checker::new(nodes),
-            tally: Tally::default(),
-            violations: Vec::new(),
-            losses: false,
-            short_reseeds: Vec::new(),
-            excused: [false; KEYS],
-            clocks_stepped: false,
-            poisoned: None,
-            gone: None,
-            odd_node: None,
-            traffic: Default::default(),
-            served_since: 0,
-            storm_winners: 0,
-            numbered: 0,
-            unreleased: Vec::new(),
-            outage: None,
             sick: vec![None; nodes],
-            steps: 0,
             log,
+            ..Self::default()
         }
     }
 
@@ -170,9 +150,10 @@ impl World {
         let (key, mode) = (asked.key, asked.params.mode);
         let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
         let place = ((client, self.clients[client].incarnation), key);
+        let times = (None, self.now);
         let (grant, wrong) = self
             .checker
-            .on_token(place, (token, mode), self.now, exclusive);
+            .on_token(place, (token, mode), times, exclusive);
         self.check_pace(client, key, token);
         let permits = self.plan.fleet.permits;
         let twice = permits.and_then(|_| self.checker.given_twice(key, token));
@@ -357,9 +338,8 @@ impl World {
         let excused = !one.sickness.deletes()
             || attempted.incarnation != owner.incarnation
             || made.orphan
-            || attempted.is_refused_by(node)
-            || attempted.is_kept_by(node)
-            || attempted.is_denied_by(node) && one.stepped_back > 0
+            || (attempted.release_refused | attempted.kept_by) & bit(node) != 0
+            || attempted.denied & bit(node) != 0 && one.stepped_back > 0
             || link.up_since >= attempted.expires
             || client.is_some() && owner.clock.read(self.now) >= attempted.expires;
         let asked_for = client.is_none_or(|client| client == attempted.client);
@@ -375,7 +355,7 @@ impl World {
             let one = &self.nodes[node];
             one.made(key).iter().any(|made| {
                 let owner = made.owner.and_then(|owner| self.checker.attempted(owner));
-                owner.is_some_and(|owner| owner.is_refused_by(node))
+                owner.is_some_and(|owner| owner.release_refused & bit(node) != 0)
                     && one.part(key, made.owner, self.now).is_some()
             })
         };

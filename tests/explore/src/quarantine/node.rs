@@ -321,14 +321,9 @@ impl<const N: usize> Quarantine<N> {
             let mut next = *state;
             next.count_loss(self.losses);
             let this = &mut next.nodes[node];
-            let Saved {
-                owner,
-                lives_for,
-                loss,
-                ..
-            } = this.saved;
-            (this.owner, this.lives_for, this.knows) = (owner, lives_for, [0; 2]);
-            this.stand(match loss {
+            let saved = this.saved;
+            (this.owner, this.lives_for, this.knows) = (saved.owner, saved.lives_for, [0; 2]);
+            this.stand(match saved.loss {
                 // The loss names the process that was there when it was found.
                 Some(_) if !self.has(Mutant::OldLossCounts) => Standing::Empty,
                 Some(loss) => Standing::Lost(loss),

@@ -84,16 +84,12 @@ impl<const N: usize> Quarantine<N> {
         let Standing::Lost(loss) = one.standing else {
             return;
         };
-        let Reader {
-            voting,
-            longest,
-            new,
-        } = state.readers[reader];
-        let all_new = usize::from(new) == N - 1 && one.is_new(self.mutant);
+        let read = state.readers[reader];
+        let all_new = usize::from(read.new) == N - 1 && one.is_new(self.mutant);
         let wait = if all_new {
             self.leases[0]
         } else {
-            self.wait(&vec![longest; usize::from(voting)])
+            self.wait(&vec![read.longest; usize::from(read.voting)])
         };
         if is_same && loss.is_over(wait) {
             let mut next = *state;

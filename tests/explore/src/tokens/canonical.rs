@@ -99,13 +99,9 @@ impl<const N: usize> State<N> {
 
     /// What tells a node from the others.
     fn rank_of_node(&self, node: usize) -> u128 {
-        let Node {
-            counter,
-            owners,
-            memory,
-        } = self.nodes[node];
-        let rank = u128::from(counter) << 8 | u128::from(owners);
-        let mut rank = rank << 16 | u128::from(memory.rank());
+        let this = &self.nodes[node];
+        let rank = u128::from(this.counter) << 8 | u128::from(this.owners);
+        let mut rank = rank << 16 | u128::from(this.memory.rank());
         for turn in &self.turns {
             rank = rank << 8 | u128::from(turn.votes[node]);
             for set in [turn.forgotten, turn.counted, turn.missing] {

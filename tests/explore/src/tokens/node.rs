@@ -36,12 +36,8 @@ impl<const N: usize> Turns<N> {
     /// A request arrives.
     fn vote(&self, state: &State<N>, turn: usize, node: usize, take: Take<'_, N>) {
         let asked = &state.turns[turn];
-        let Node {
-            counter,
-            owners,
-            memory,
-        } = state.nodes[node];
-        let is_ours = owners >> turn & 1 == 1;
+        let here = &state.nodes[node];
+        let is_ours = here.owners >> turn & 1 == 1;
         let replies = match asked.phase {
             Phase::Over | Phase::Held => false,
             _ if !self.owners => true,
@@ -49,10 +45,10 @@ impl<const N: usize> Turns<N> {
             Phase::Asking | Phase::Refreshing => is_ours || self.has(Mutant::AnyOwnerRefreshed),
             Phase::Confirming => is_ours || self.has(Mutant::AnyNodeConfirms),
         };
-        if asked.votes[node] != 0 || !replies || !memory.is_whole() {
+        if asked.votes[node] != 0 || !replies || !here.memory.is_whole() {
             return;
         }
-        let (first, last) = self.numbers(asked, counter);
+        let (first, last) = self.numbers(asked, here.counter);
         if last > self.highest {
             return;
         }
@@ -72,12 +68,9 @@ impl<const N: usize> Turns<N> {
     /// What a node replies, and its counter then: `c` becomes `max(c + 1, proposal) + length - 1`.
     fn numbers(&self, asked: &Turn<N>, counter: u8) -> (u8, u8) {
         let Turn {
-            phase,
-            proposal,
-            length,
-            ..
+            proposal, length, ..
         } = *asked;
-        if phase == Phase::Confirming {
+        if asked.phase == Phase::Confirming {
             return (proposal, counter.max(proposal + length - 1));
         }
         let first = match self.mutant {
@@ -90,12 +83,8 @@ impl<const N: usize> Turns<N> {
 
     /// What happens to a node by itself.
     pub(super) fn node(&self, state: &State<N>, node: usize, take: Take<'_, N>) {
-        let Node {
-            counter,
-            owners,
-            memory,
-        } = state.nodes[node];
-        if counter < self.highest && memory.is_whole() {
+        let Node { owners, memory, .. } = state.nodes[node];
+        if state.nodes[node].counter < self.highest && memory.is_whole() {
             let mut next = *state;
             next.nodes[node].counter += 1;
             take(Step::new(Move::Raise { node }, next));

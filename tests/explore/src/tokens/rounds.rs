@@ -16,15 +16,11 @@ use crate::search::Step;
 impl<const N: usize> Turns<N> {
     /// Enough of the replies that are on their way have arrived, and the round has won.
     pub(super) fn win_round(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
-        let Turn {
-            votes,
-            length,
-            above,
-            ..
-        } = state.turns[turn];
-        let firsts = match (numbers::agreed(&votes), self.mutant) {
+        let Turn { length, above, .. } = state.turns[turn];
+        let votes = &state.turns[turn].votes;
+        let firsts = match (numbers::agreed(votes), self.mutant) {
             (Some(first), _) => vec![first],
-            (None, Some(mutant)) => mutant.without_agreement(&votes),
+            (None, Some(mutant)) => mutant.without_agreement(votes),
             (None, None) => return,
         };
         for first in firsts {

@@ -247,12 +247,7 @@ impl<const N: usize> Turns<N> {
 
     /// Some of the replies that are on their way arrive: the round is won, or asked again.
     fn replies(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
-        let Turn {
-            phase,
-            votes,
-            older,
-            ..
-        } = state.turns[turn];
+        let Turn { phase, votes, .. } = state.turns[turn];
         if phase == Phase::Held {
             return;
         }
@@ -262,7 +257,7 @@ impl<const N: usize> Turns<N> {
                 self.win(state, turn, (first, heard), by, take);
             }
         }
-        if let Some(first) = numbers::agreed(&older) {
+        if let Some(first) = numbers::agreed(&state.turns[turn].older) {
             let by = Move::WinOlder { turn, first };
             self.win(state, turn, (first, 0), by, take);
         }
@@ -351,9 +346,7 @@ impl<const N: usize> Turns<N> {
 
     /// A section begins, and gets the next token.
     fn hand_out(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
-        let Turn {
-            next, end, above, ..
-        } = state.turns[turn];
+        let Turn { next, end, .. } = state.turns[turn];
         let mut block = Block::new(Token(u64::from(next)), u64::from(end - next));
         let Some(Token(token)) = block.take() else {
             return;
@@ -366,7 +359,7 @@ impl<const N: usize> Turns<N> {
             state.handed
         } else {
             after.turns[turn].above = token;
-            above
+            state.turns[turn].above
         };
         let wrong = (token <= before).then(|| format!("{token} is handed out after {before}"));
         take(Step {

@@ -37,7 +37,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -102,11 +105,10 @@ struct Settings {
 }
 
 /// A workspace of its own, whose protocol and simulation can be changed.
-struct Copy {
-    root: tempfile::TempDir,
-    protocol: PathBuf,
-    simulation: PathBuf,
-}
+struct Copy(tempfile::TempDir);
+
+/// Files that were changed, and what they were before.
+type Saved = Vec<(PathBuf, String)>;
 
 fn main() -> ExitCode {
     match run() {
@@ -129,15 +131,13 @@ fn run() -> Result<bool, Box<dyn Error>> {
     mutants.extend(broken);
     println!("| mutant | histories | found by | rule |\n|---|---|---|---|");
     let next = AtomicUsize::new(0);
-    let outcomes: Vec<Outcome> = thread::scope(|scope| {
-        let work = || try_out_all(&mutants, &next, &settings);
-        let workers: Vec<_> = (0..settings.workers).map(|_| scope.spawn(work)).collect();
-        let outcomes = workers.into_iter().map(|worker| worker.join());
-        outcomes
-            .map(|outcomes| outcomes.unwrap_or_else(|_| Err("a worker panicked".to_owned())))
-            .collect::<Result<Vec<_>, String>>()
-            .map(|outcomes| outcomes.into_iter().flatten().collect())
-    })?;
+    let outcomes = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..settings.workers {
+            scope.spawn(|| try_out_all(&mutants, &next, &settings, &outcomes));
+        }
+    });
+    let outcomes = outcomes.into_inner()?;
     let bad: Vec<String> = outcomes
         .iter()
         .filter(|outcome| !outcome.is_as_expected)
@@ -167,9 +167,9 @@ fn try_out_all(
     mutants: &[Mutant],
     next: &AtomicUsize,
     settings: &Settings,
-) -> Result<Vec<Outcome>, String> {
-    let copy = Copy::new().map_err(|problem| problem.to_string())?;
-    let mut outcomes = Vec::new();
+    outcomes: &Mutex<Vec<Outcome>>,
+) {
+    let copy = Copy::new().expect("the sources can be copied");
     while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
         let histories = match mutant.survives {
             Some(_) => settings.histories.div_ceil(10),
@@ -191,13 +191,12 @@ fn try_out_all(
         };
         println!("| {} | {histories} | {by} | {} |", mutant.name, mutant.rule);
         let was_found = verdict.as_ref().is_ok_and(Option::is_some);
-        outcomes.push(Outcome {
+        outcomes.lock().unwrap().push(Outcome {
             name: mutant.name.clone(),
             was_found,
             is_as_expected: verdict.is_ok() && was_found == mutant.survives.is_none(),
         });
     }
-    Ok(outcomes)
 }
 
 impl Settings {
@@ -292,20 +291,17 @@ impl Edit {
 
 impl Copy {
     fn new() -> Result<Self, Box<dyn Error>> {
-        let root = tempfile::tempdir()?;
-        let simulation = root.path().join("src");
-        copy_folder(&tests().join("simulate/src"), &simulation)?;
-        let protocol = root.path().join("protocol/src");
-        let original = tests().join("../redlock-runtime/protocol/src");
-        copy_folder(&original, &protocol)?;
-        fs::write(root.path().join("Cargo.toml"), MANIFEST)?;
-        let manifest = root.path().join("protocol/Cargo.toml");
-        fs::write(manifest, MANIFEST_OF_PROTOCOL)?;
-        Ok(Self {
-            root,
-            protocol,
-            simulation,
-        })
+        let copy = Self(tempfile::tempdir()?);
+        copy_folder(&tests().join("simulate/src"), &copy.path("src"))?;
+        let protocol = tests().join("../redlock-runtime/protocol/src");
+        copy_folder(&protocol, &copy.path("protocol/src"))?;
+        fs::write(copy.path("Cargo.toml"), MANIFEST)?;
+        fs::write(copy.path("protocol/Cargo.toml"), MANIFEST_OF_PROTOCOL)?;
+        Ok(copy)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 
     fn try_out(
@@ -314,47 +310,33 @@ impl Copy {
         histories: u64,
         seed: u64,
     ) -> Result<Verdict, Box<dyn Error>> {
+        let mut saved = Saved::new();
         let verdict = self
-            .mutate(mutant)
+            .mutate(mutant, &mut saved)
             .and_then(|()| self.build())
             .and_then(|()| self.simulate(mutant, histories, seed));
-        self.restore(mutant)?;
+        restore(saved)?;
         verdict
     }
 
-    fn mutate(&self, mutant: &Mutant) -> Result<(), Box<dyn Error>> {
-        for edit in &mutant.edits {
-            let path = self.path(edit);
-            let saved = path.with_extension("saved");
+    fn mutate(&self, mutant: &Mutant, saved: &mut Saved) -> Result<(), Box<dyn Error>> {
+        for Edit {
+            file,
+            find,
+            replacement,
+        } in &mutant.edits
+        {
+            let path = match file.strip_prefix("simulate/") {
+                Some(file) => self.path("src").join(file),
+                None => self.path("protocol/src").join(file),
+            };
             let text = fs::read_to_string(&path)?;
-            if !saved.exists() {
-                fs::write(&saved, &text)?;
-            }
-            let places = text.matches(&edit.find).count();
+            let places = text.matches(find).count();
             if places != 1 {
-                let Edit { file, find, .. } = edit;
                 return Err(format!("{places} times in {file}:\n{find}").into());
             }
-            fs::write(path, text.replacen(&edit.find, &edit.replacement, 1))?;
-        }
-        Ok(())
-    }
-
-    fn path(&self, edit: &Edit) -> PathBuf {
-        match edit.file.strip_prefix("simulate/") {
-            Some(file) => self.simulation.join(file),
-            None => self.protocol.join(&edit.file),
-        }
-    }
-
-    fn restore(&self, mutant: &Mutant) -> Result<(), Box<dyn Error>> {
-        for edit in &mutant.edits {
-            let path = self.path(edit);
-            let saved = path.with_extension("saved");
-            if saved.exists() {
-                fs::write(path, fs::read_to_string(&saved)?)?;
-                fs::remove_file(saved)?;
-            }
+            fs::write(&path, text.replacen(find, replacement, 1))?;
+            saved.push((path, text));
         }
         Ok(())
     }
@@ -362,8 +344,8 @@ impl Copy {
     fn build(&self) -> Result<(), Box<dyn Error>> {
         let built = Command::new(env!("CARGO"))
             .args(["build", "--release", "--offline", "--quiet"])
-            .current_dir(self.root.path())
-            .env("CARGO_TARGET_DIR", self.root.path().join("target"))
+            .current_dir(self.0.path())
+            .env("CARGO_TARGET_DIR", self.path("target"))
             .env("RUSTFLAGS", "-A warnings")
             .output()?;
         if built.status.success() {
@@ -379,7 +361,7 @@ impl Copy {
         histories: u64,
         seed: u64,
     ) -> Result<Verdict, Box<dyn Error>> {
-        let mut child = Command::new(self.root.path().join("target/release/simulate"))
+        let mut child = Command::new(self.path("target/release/simulate"))
             .args(["--until-found", "--threads", "1"])
             .args(["--profile", &mutant.profile, "--rule", &mutant.finds])
             .args(["--histories", &histories.to_string()])
@@ -414,6 +396,12 @@ impl Copy {
     }
 }
 
+/// The last change first: one file may have several.
+fn restore(saved: Saved) -> std::io::Result<()> {
+    let mut last_first = saved.into_iter().rev();
+    last_first.try_for_each(|(path, text)| fs::write(path, text))
+}
+
 /// The folder of all tests.
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -443,9 +431,11 @@ mod unit_tests {
     fn every_mutant_fits() {
         let copy = Copy::new().unwrap();
         for mutant in Mutant::all(&[]).unwrap() {
-            let fits = copy.mutate(&mutant).map_err(|problem| problem.to_string());
+            let mut saved = Saved::new();
+            let fits = copy.mutate(&mutant, &mut saved);
+            let fits = fits.map_err(|problem| problem.to_string());
             assert_eq!(fits, Ok(()), "{}", mutant.name);
-            copy.restore(&mutant).unwrap();
+            restore(saved).unwrap();
         }
     }
 }

@@ -53,9 +53,7 @@ impl Checker {
         deadline: Instant,
         now: u64,
     ) -> bool {
-        let belief = self.believers[key]
-            .iter_mut()
-            .find(|belief| belief.client == client && belief.section == section);
+        let belief = self.belief(key, client, section);
         let Some(belief) = belief.filter(|belief| now < belief.deadline.as_nanos()) else {
             return false;
         };
@@ -65,11 +63,14 @@ impl Checker {
 
     /// It lets readers in beside it.
     pub(crate) fn share(&mut self, key: usize, client: usize, section: SectionId) {
-        for belief in &mut self.believers[key] {
-            if belief.client == client && belief.section == section {
-                belief.mode = Mode::Shared;
-            }
+        if let Some(belief) = self.belief(key, client, section) {
+            belief.mode = Mode::Shared;
         }
+    }
+
+    fn belief(&mut self, key: usize, client: usize, section: SectionId) -> Option<&mut Belief> {
+        let mut believers = self.believers[key].iter_mut();
+        believers.find(|belief| belief.client == client && belief.section == section)
     }
 
     pub(crate) fn disbelieve(&mut self, key: usize, client: usize, section: SectionId) {

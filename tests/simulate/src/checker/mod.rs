@@ -8,14 +8,11 @@ use std::{collections::HashMap, time::Duration};
 
 use redlock_protocol::{Owner, RequestId, SectionId, Token};
 
+use self::tokens::{Grants, Vote};
 pub(crate) use self::{
     belief::Belief,
     owners::{Attempted, Sender, Tag, owner_of},
     tokens::{Grant, WrongToken},
-};
-use self::{
-    owners::OwnerHash,
-    tokens::{Grants, Vote},
 };
 use crate::{kinds, names::KEYS, plan::Profile, store::Fenced};
 
@@ -90,15 +87,23 @@ pub(crate) struct Violation {
     pub(crate) what: String,
 }
 
+impl Violation {
+    /// Of a history as a whole.
+    pub(crate) fn of_all(rule: Rule, what: impl Into<String>) -> Self {
+        let (at, what) = (0, what.into());
+        Self { rule, at, what }
+    }
+}
+
 /// A rule that was broken, and how.
 pub(crate) type Broken = (Rule, String);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Checker {
     nodes: usize,
     /// Those of each key.
     grants: [Grants; KEYS],
-    owners: HashMap<u128, Attempted, OwnerHash>,
+    owners: HashMap<u128, Attempted>,
     clients: Vec<Process>,
     /// For how much longer than a lease needs it a key was asked for at the most.
     pub(crate) spare: Duration,
@@ -168,15 +173,7 @@ impl Checker {
     pub(crate) fn new(nodes: usize) -> Self {
         Self {
             nodes,
-            grants: Default::default(),
-            owners: HashMap::default(),
-            clients: Vec::new(),
-            spare: Duration::ZERO,
-            believers: Default::default(),
-            kept_until: [0; KEYS],
-            store: [0; KEYS],
-            fenced: Default::default(),
-            tags: 0,
+            ..Self::default()
         }
     }
 

@@ -1,14 +1,12 @@
 //! What is known of the owners of keys: what was asked for them, where, and what became of it.
 
-use std::hash::{BuildHasherDefault, Hasher};
-
 use redlock_protocol::{Evidence, Owner, Reply, Request, RequestId};
 
 use super::{Broken, Checker, Rule, bit};
 use crate::names::index_of;
 
 /// One attempt, as it was in truth: also where two of them carry the same owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tag(u32);
 
 impl Tag {
@@ -27,7 +25,7 @@ impl Tag {
 }
 
 /// What is known of an owner. The masks have a bit for each node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempted {
     pub(crate) client: usize,
     pub(crate) incarnation: u32,
@@ -37,11 +35,12 @@ pub(crate) struct Attempted {
     pub(crate) expires: u64,
     release_sent: bool,
     release_ran: u8,
-    release_refused: u8,
-    /// Keep the key for a while after the release.
-    kept_by: u8,
+    /// Were told to release it, and replied with an error.
+    pub(crate) release_refused: u8,
+    /// Were told to keep the key for a while after the release.
+    pub(crate) kept_by: u8,
     /// Have told the client that they have nothing of it.
-    pub(super) denied: u8,
+    pub(crate) denied: u8,
     /// The last request of each node that can make the key.
     requests: [RequestId; 8],
     /// The last one that each has refused.
@@ -59,28 +58,6 @@ pub(crate) struct Sender {
     pub(crate) lost_at: u64,
     /// Too few others could be asked for their counters.
     pub(crate) is_cut_off: bool,
-}
-
-/// Owners are random numbers: half of one is as good as a hash.
-#[derive(Debug, Default)]
-pub(crate) struct Half(u64);
-
-pub(super) type OwnerHash = BuildHasherDefault<Half>;
-
-impl Hasher for Half {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u128(&mut self, owner: u128) {
-        self.0 = owner as u64 ^ (owner >> 64) as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 impl Checker {
@@ -258,36 +235,13 @@ impl super::Line {
 }
 
 impl Attempted {
-    const fn new(sender: &Sender, tag: Tag) -> Self {
+    fn new(sender: &Sender, tag: Tag) -> Self {
         Self {
             client: sender.client,
             incarnation: sender.incarnation,
             tag,
-            asked: 0,
-            expires: 0,
-            release_sent: false,
-            release_ran: 0,
-            release_refused: 0,
-            kept_by: 0,
-            denied: 0,
-            requests: [RequestId(0); 8],
-            refused: [RequestId(0); 8],
+            ..Self::default()
         }
-    }
-
-    /// The node was told to keep it for a while.
-    pub(crate) const fn is_kept_by(&self, node: usize) -> bool {
-        self.kept_by & bit(node) != 0
-    }
-
-    /// The node has told the client that it has nothing of it.
-    pub(crate) const fn is_denied_by(&self, node: usize) -> bool {
-        self.denied & bit(node) != 0
-    }
-
-    /// The node was told to release it, and replied with an error.
-    pub(crate) const fn is_refused_by(&self, node: usize) -> bool {
-        self.release_refused & bit(node) != 0
     }
 }
 

@@ -120,36 +120,6 @@ impl Checker {
         block.is_some()
     }
 
-    /// The same for one of the keys of a section that has several, which was asked for and granted at these
-    /// times. Another one of them may have brought the token.
-    pub(crate) fn on_token_of_all(
-        &mut self,
-        (process, key): ((usize, u32), usize),
-        (token, mode): (Token, Mode),
-        (asked, at): (u64, u64),
-        exclusive: bool,
-    ) -> (Grant, Option<WrongToken>) {
-        let line = &mut self.clients[process.0].lines[key];
-        line.handed_out = line.latest.map(|owner| (owner, token));
-        line.forget_below(token, mode);
-        let grants = &mut self.grants[key];
-        let grant = Grant {
-            process,
-            token,
-            mode,
-            is_of_several: true,
-            at,
-            began: asked,
-            took: at - asked,
-            highest: grants.highest().max(token),
-        };
-        let wrong = (token <= grants.highest())
-            .then(|| grants.out_of_order(&grant, exclusive))
-            .flatten();
-        grants.0.push(grant);
-        (grant, wrong)
-    }
-
     /// The holders of other permits that have had this token.
     pub(crate) fn given_twice(&self, key: usize, token: Token) -> Option<WrongToken> {
         let others = (0..KEYS).filter(|&other| other != key);
@@ -159,39 +129,44 @@ impl Checker {
     }
 
     /// Looks at the token of a grant. While leases are exclusive, tokens rise in the order of grants,
-    /// but among readers.
+    /// but among readers. A section that has several keys was asked for at `of_several`: another one of
+    /// them may have brought the token.
     pub(crate) fn on_token(
         &mut self,
         (process, key): ((usize, u32), usize),
         (token, mode): (Token, Mode),
-        at: u64,
+        (of_several, at): (Option<u64>, u64),
         exclusive: bool,
     ) -> (Grant, Option<WrongToken>) {
         let nodes = self.nodes;
         let line = &mut self.clients[process.0].lines[key];
         let this = line.latest.map(|owner| (owner, token));
         let before = std::mem::replace(&mut line.handed_out, this);
+        let is_of_several = of_several.is_some();
         let is_rising = match (before, this) {
             (Some((before, last)), Some((owner, token))) => before != owner || last < token,
             _ => true,
         };
-        let block = line.block_of(token, nodes);
+        let round = match of_several {
+            Some(asked) => Some((asked, at)),
+            None => line.block_of(token, nodes),
+        };
         line.forget_below(token, mode);
         let grants = &mut self.grants[key];
-        let (began, won) = block.unwrap_or((at, at));
+        let (began, won) = round.unwrap_or((at, at));
         let grant = Grant {
             process,
             token,
             mode,
-            is_of_several: false,
+            is_of_several,
             at,
             began,
             took: won - began,
             highest: grants.highest().max(token),
         };
-        let wrong = if block.is_none() {
+        let wrong = if round.is_none() {
             Some(WrongToken::Unreported)
-        } else if !is_rising {
+        } else if !is_rising && !is_of_several {
             Some(WrongToken::NotRising)
         } else if token > grants.highest() {
             None

@@ -107,10 +107,6 @@ impl World {
         }
     }
 
-    pub(crate) fn begin_idleness(&mut self) {
-        self.outage = Some(self.count());
-    }
-
     /// Nobody wanted anything.
     pub(crate) fn end_idleness(&mut self) {
         let Some(idle) = self.outage.take() else {

@@ -100,21 +100,16 @@ impl World {
         if !self.is_open(client, (key, owner)) {
             return;
         }
-        let Traffic {
-            waiting_since,
-            idle_since,
-            vanished,
-            ..
-        } = self.traffic[key];
+        let traffic = self.traffic[key];
         let waiting_since = match self.asked_first() {
             Some(first) => first.min(asked),
             None if self.plan.fleet.permits.is_some() => asked,
-            None => waiting_since,
+            None => traffic.waiting_since,
         };
         let expired =
             (0..self.nodes.len()).filter_map(|node| self.nodes[node].expired(key, self.now));
-        let vanished = expired.fold(vanished, u64::max);
-        let since = waiting_since.max(idle_since).max(vanished);
+        let vanished = expired.fold(traffic.vanished, u64::max);
+        let since = waiting_since.max(traffic.idle_since).max(vanished);
         self.check_gap(key, since, "nobody held it", self.patience());
     }
 

@@ -113,21 +113,14 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        draws::Draws,
-        log::Log,
-        plan::{Profile, Wanted},
-        scenario::Scenario,
-        sickness::Sickness,
-    };
+    use crate::{log::Log, plan::Wanted, scenario::Scenario, sickness::Sickness};
 
     /// Nodes that have granted nothing yet.
     fn world(nodes: usize) -> World {
         let wanted = Wanted {
-            profile: Profile::Inside,
             nodes: Some(nodes),
             scenario: Some(Scenario::Random),
-            draws: Draws::default(),
+            ..Wanted::default()
         };
         let mut world = World::new(1, wanted, Log::Off);
         world.plan.lease = 8 * SECOND;
