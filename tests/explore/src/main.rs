@@ -61,8 +61,8 @@ fn run(with_mutants: bool) -> ExitCode {
     let courses = trial::run_all(courses());
     let mutants = trial::run_all(if with_mutants { mutants() } else { Vec::new() });
     let unexpected = |trials: &[(Trial, Found)]| {
-        let as_expected = |(trial, found): &&(Trial, Found)| trial.is_as_expected(found);
-        trials.len() - trials.iter().filter(as_expected).count()
+        let is_unexpected = |(trial, found): &&(Trial, Found)| !trial.is_as_expected(found);
+        trials.iter().filter(is_unexpected).count()
     };
     let (wrong, survivors) = (unexpected(&courses), unexpected(&mutants));
     let states: usize = courses.iter().map(|(_, found)| found.states).sum();

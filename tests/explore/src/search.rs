@@ -6,7 +6,7 @@
 use std::{
     collections::HashSet,
     fmt,
-    hash::{BuildHasherDefault, Hash, Hasher},
+    hash::{Hash, Hasher},
 };
 
 /// What can happen.
@@ -54,6 +54,16 @@ impl<M, S> Step<M, S> {
             wrong: None,
         }
     }
+
+    /// What follows if only this changes.
+    pub(crate) fn change(state: &S, by: M, change: impl FnOnce(&mut S)) -> Self
+    where
+        S: Copy,
+    {
+        let mut next = *state;
+        change(&mut next);
+        Self::new(by, next)
+    }
 }
 
 /// What was seen.
@@ -78,7 +88,7 @@ type Origin = (u32, Option<u16>);
 
 /// What has been visited, and is to be visited next.
 struct Visited<S> {
-    known: HashSet<u128, BuildHasherDefault<Fingerprints>>,
+    known: HashSet<u128>,
     origins: Vec<Origin>,
     next_layer: Vec<S>,
 }
@@ -92,29 +102,11 @@ impl<S: Hash> Visited<S> {
     }
 }
 
-/// A fingerprint is a hash already.
-#[derive(Default)]
-struct Fingerprints(u64);
-
-impl Hasher for Fingerprints {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("fingerprints are numbers");
-    }
-
-    fn write_u128(&mut self, fingerprint: u128) {
-        self.0 = fingerprint as u64;
-    }
-}
-
 /// Visits all states, those that are reached in the fewest steps first.
 pub(crate) fn explore<M: Model>(model: &M) -> Found {
     let mut found = Found::default();
     let mut visited = Visited {
-        known: HashSet::default(),
+        known: HashSet::new(),
         origins: Vec::new(),
         next_layer: Vec::new(),
     };

@@ -97,7 +97,7 @@ impl<const N: usize> State<N> {
 mod tests {
     use super::*;
     use crate::{
-        quarantine::courses::THREE,
+        quarantine::courses::small,
         search::tests::{assert_canonical_forms_lose_nothing, orders},
         trial::with,
     };
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn canonical_forms_lose_nothing() {
-        let alike = with(THREE.of::<2>(), |it| {
+        let alike = with(small::<2>(), |it| {
             (it.leases, it.unequal, it.readers, it.losses) = ([1, 2], false, 0, 1);
         });
         assert_canonical_forms_lose_nothing(&alike, |state| images(state, true));

@@ -45,9 +45,9 @@ impl<const N: usize> Quarantine<N> {
             }
         }
         if trusts > 0 || round != Round::None {
-            let mut next = *state;
-            next.give_up(client);
-            take(Step::new(Move::Release { client }, next));
+            take(Step::change(state, Move::Release { client }, |next| {
+                next.give_up(client)
+            }));
             for node in 0..N {
                 self.request(state, client, node, take);
                 self.put_back(state, client, node, take);
@@ -124,11 +124,7 @@ impl<const N: usize> Quarantine<N> {
     }
 
     pub(super) fn tick_client(&self, state: &mut State<N>, client: usize) {
-        let longest_round = if self.has(Mutant::RoundNotBounded) {
-            self.round + 1
-        } else {
-            self.round
-        };
+        let longest_round = self.round + u8::from(self.has(Mutant::RoundNotBounded));
         let this = &mut state.clients[client];
         if this.trusts > 0 {
             this.trusts -= 1;

@@ -169,9 +169,7 @@ impl<const N: usize> Model for Quarantine<N> {
     }
 
     fn steps(&self, state: &State<N>, take: &mut impl FnMut(Step<Move, State<N>>)) {
-        let mut next = *state;
-        self.tick(&mut next);
-        take(Step::new(Move::Tick, next));
+        take(Step::change(state, Move::Tick, |next| self.tick(next)));
         for client in 0..CLIENTS {
             self.client(state, client, take);
         }
@@ -197,20 +195,6 @@ impl<const N: usize> Model for Quarantine<N> {
 }
 
 impl<const N: usize> Quarantine<N> {
-    /// The same with another number of nodes.
-    const fn of<const M: usize>(self) -> Quarantine<M> {
-        Quarantine {
-            leases: self.leases,
-            round: self.round,
-            unequal: self.unequal,
-            readers: self.readers,
-            losses: self.losses,
-            snapshots: self.snapshots,
-            last_marker: self.last_marker,
-            mutant: self.mutant,
-        }
-    }
-
     fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }

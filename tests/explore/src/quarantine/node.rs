@@ -140,11 +140,7 @@ impl Node {
 impl<const N: usize> Quarantine<N> {
     /// A key TTL was granted. It is remembered for as long as the longest one lives.
     pub(super) fn note_ttl(&self, node: &mut Node, ttl: u8) {
-        let for_ticks = if self.has(Mutant::LongestForgotten) {
-            self.longest() - 1
-        } else {
-            self.longest()
-        };
+        let for_ticks = self.longest() - u8::from(self.has(Mutant::LongestForgotten));
         node.knows[usize::from(ttl == self.longest())] = for_ticks;
     }
 
@@ -215,21 +211,17 @@ impl<const N: usize> Quarantine<N> {
         }
         if matches!(this.standing, Standing::Restored(_) | Standing::Empty) {
             let mut next = *state;
-            let mut others = (0..N).filter(|&other| other != node);
-            let is_used = others.any(|other| state.nodes[other].shows_use());
+            let is_used = state.others(node).any(Node::shows_use);
             self.note(&mut next, node, is_used);
             if let Standing::Lost(loss) = &mut next.nodes[node].standing
                 && self.has(Mutant::NoteForgotten)
             {
-                let mut others = (0..N).filter(|&other| other != node);
-                let this = &state.nodes[node];
-                loss.beside_marker =
-                    this.has_marker() || others.any(|other| state.nodes[other].has_marker());
+                loss.beside_marker = this.has_marker() || state.others(node).any(Node::has_marker);
             }
             take(Step::new(Move::Note { node }, next));
-            let mut next = *state;
-            self.note(&mut next, node, false);
-            take(Step::new(Move::NoteAlone { node }, next));
+            take(Step::change(state, Move::NoteAlone { node }, |next| {
+                self.note(next, node, false)
+            }));
         }
         if self.snapshots > 0 {
             self.snapshot(state, node, take);
@@ -242,8 +234,7 @@ impl<const N: usize> Quarantine<N> {
 
     /// A client that knows better than the one that noted the loss.
     fn note_later(&self, state: &State<N>, node: usize, loss: Loss, take: Take<'_, N>) {
-        let mut others = (0..N).filter(|&other| other != node);
-        if loss.is_seen || !others.any(|other| state.nodes[other].shows_use()) {
+        if loss.is_seen || !state.others(node).any(Node::shows_use) {
             return;
         }
         let mut next = *state;
@@ -257,14 +248,13 @@ impl<const N: usize> Quarantine<N> {
 
     fn may_lose(&self, state: &State<N>, node: usize) -> bool {
         let this = &state.nodes[node];
-        let mut others = (0..N).filter(|&other| other != node);
-        let beside_marker = others.clone().any(|other| state.nodes[other].has_marker());
+        let beside_marker = state.others(node).any(Node::has_marker);
         let is_noted = |node: &Node| node.loss().is_some_and(|loss| loss.is_seen);
         let knows_nothing = !this.has_marker() && !is_noted(this);
         match self.last_marker {
             _ if this.standing == Standing::Empty => false,
             _ if beside_marker || knows_nothing => true,
-            LastMarker::GoesOnceNoted => others.any(|other| is_noted(&state.nodes[other])),
+            LastMarker::GoesOnceNoted => state.others(node).any(is_noted),
             LastMarker::Goes => true,
         }
     }
@@ -286,11 +276,7 @@ impl<const N: usize> Quarantine<N> {
         };
         next.nodes[node].stand(Standing::Lost(loss));
         let new = next.nodes.iter().filter(|node| node.is_new(self.mutant));
-        let least = if self.has(Mutant::FirstStartOfMost) {
-            N - 1
-        } else {
-            N
-        };
+        let least = N - usize::from(self.has(Mutant::FirstStartOfMost));
         if new.count() < least {
             return;
         }
@@ -336,13 +322,12 @@ impl<const N: usize> Quarantine<N> {
     /// A client that reads all others at once, or that goes by the first start of all.
     fn admit(&self, state: &State<N>, node: usize, loss: Loss, take: Take<'_, N>) {
         if loss.is_first_start && loss.is_over(self.leases[0]) {
-            let mut next = *state;
-            next.admit(node);
-            take(Step::new(Move::AdmitFirst { node }, next));
+            take(Step::change(state, Move::AdmitFirst { node }, |next| {
+                next.admit(node)
+            }));
         }
         // It may read as few of them as it takes: those that have granted the least.
-        let others = (0..N).filter(|&other| other != node);
-        let records = others.filter_map(|other| self.record(&state.nodes[other]));
+        let records = state.others(node).filter_map(|other| self.record(other));
         let mut records: Vec<u8> = records.collect();
         records.sort_unstable();
         let waits = (0..=records.len()).map(|few| self.wait(&records[..few]));
@@ -351,14 +336,20 @@ impl<const N: usize> Quarantine<N> {
             .filter(|&wait| by_records || wait >= self.longest())
             .min();
         if wait.is_some_and(|wait| loss.is_over(wait)) {
-            let mut next = *state;
-            next.admit(node);
-            take(Step::new(Move::Admit { node }, next));
+            take(Step::change(state, Move::Admit { node }, |next| {
+                next.admit(node)
+            }));
         }
     }
 }
 
 impl<const N: usize> State<N> {
+    fn others(&self, node: usize) -> impl Iterator<Item = &Node> {
+        let nodes = self.nodes.iter().enumerate();
+        let others = nodes.filter(move |&(other, _)| other != node);
+        others.map(|(_, other)| other)
+    }
+
     fn count_loss(&mut self, most: u8) {
         if most != super::ANY_NUMBER {
             self.losses += 1;

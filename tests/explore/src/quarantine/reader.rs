@@ -56,9 +56,9 @@ impl<const N: usize> Quarantine<N> {
                 && loss.age >= self.read_from()
                 && one.marks[reader] == Mark::Nothing
             {
-                let mut next = *state;
-                next.nodes[node].marks[reader] = Mark::Target;
-                take(Step::new(Move::Look { reader, node }, next));
+                take(Step::change(state, Move::Look { reader, node }, |next| {
+                    next.nodes[node].marks[reader] = Mark::Target
+                }));
             }
         }
     }
@@ -92,9 +92,11 @@ impl<const N: usize> Quarantine<N> {
             self.wait(&vec![read.longest; usize::from(read.voting)])
         };
         if is_same && loss.is_over(wait) {
-            let mut next = *state;
-            next.admit(node);
-            take(Step::new(Move::AdmitBy { reader, node }, next));
+            take(Step::change(
+                state,
+                Move::AdmitBy { reader, node },
+                |next| next.admit(node),
+            ));
         }
     }
 }

@@ -3,24 +3,28 @@
 use super::{Mutant, turns::Turns};
 use crate::trial::{Extent, Trial, mutant, walks, whole, with};
 
-pub(super) const ROUNDS: Turns<3> = Turns {
-    owners: false,
-    turns: 2,
-    highest: 4,
-    lengths: &[1, 2],
-    proposals: true,
-    exclusive: false,
-    losses: false,
-    slides: false,
-    mutant: None,
-};
+pub(super) const fn small_rounds<const N: usize>() -> Turns<N> {
+    Turns {
+        owners: false,
+        turns: 2,
+        highest: 4,
+        lengths: &[1, 2],
+        proposals: true,
+        exclusive: false,
+        losses: false,
+        slides: false,
+        mutant: None,
+    }
+}
 
-pub(super) const TURNS: Turns<3> = Turns {
-    owners: true,
-    proposals: false,
-    exclusive: true,
-    ..ROUNDS
-};
+pub(super) const fn small_turns<const N: usize>() -> Turns<N> {
+    Turns {
+        owners: true,
+        proposals: false,
+        exclusive: true,
+        ..small_rounds()
+    }
+}
 
 /// All must be in order.
 pub(crate) fn courses() -> Vec<Trial> {
@@ -31,14 +35,15 @@ pub(crate) fn courses() -> Vec<Trial> {
 }
 
 fn rounds() -> Vec<Trial> {
-    let sliding = with(ROUNDS, |it| it.slides = true);
-    let two_nodes = with(sliding.of::<2>(), |it| (it.turns, it.highest) = (3, 6));
-    let three = with(sliding, |it| (it.turns, it.highest) = (3, 6));
-    let long = with(sliding, |it| (it.highest, it.lengths) = (8, &[1, 3]));
-    let four_nodes = with(sliding.of::<4>(), |it| it.highest = 5);
-    let five_nodes = with(sliding.of::<5>(), |it| it.highest = 5);
+    let two_nodes = with(sliding_rounds::<2>(), |it| (it.turns, it.highest) = (3, 6));
+    let three = with(sliding_rounds::<3>(), |it| (it.turns, it.highest) = (3, 6));
+    let long = with(sliding_rounds::<3>(), |it| {
+        (it.highest, it.lengths) = (8, &[1, 3])
+    });
+    let four_nodes = with(sliding_rounds::<4>(), |it| it.highest = 5);
+    let five_nodes = with(sliding_rounds::<5>(), |it| it.highest = 5);
     vec![
-        whole("rounds: two at a time, up to 4", ROUNDS),
+        whole("rounds: two at a time, up to 4", small_rounds::<3>()),
         whole("rounds: three at a time, without end", three),
         whole(
             "rounds: two at a time, blocks of 1 and 3, without end",
@@ -50,12 +55,17 @@ fn rounds() -> Vec<Trial> {
     ]
 }
 
+fn sliding_rounds<const N: usize>() -> Turns<N> {
+    with(small_rounds(), |it| it.slides = true)
+}
+
 fn rounds_with_losses() -> Vec<Trial> {
-    let losses = with(ROUNDS, |it| (it.losses, it.highest) = (true, 3));
+    let losses = with(small_rounds::<3>(), |it| {
+        (it.losses, it.highest) = (true, 3)
+    });
     let silent = with(losses, |it| it.proposals = false);
     let three = with(silent, |it| it.turns = 3);
     let high = with(silent, |it| it.highest = 4);
-    let many = with(losses, |it| (it.turns, it.highest) = (3, 8));
     vec![
         whole("rounds: lost memory, up to 3", losses),
         whole(
@@ -65,23 +75,30 @@ fn rounds_with_losses() -> Vec<Trial> {
         whole("rounds: lost memory, up to 4, no proposals", high),
         walks(
             "rounds: lost memory, four nodes, three at a time",
-            many.of::<4>(),
+            many_losses::<4>(),
         ),
         walks(
             "rounds: lost memory, five nodes, three at a time",
-            many.of::<5>(),
+            many_losses::<5>(),
         ),
     ]
 }
 
+fn many_losses<const N: usize>() -> Turns<N> {
+    with(small_rounds(), |it| {
+        (it.losses, it.turns, it.highest) = (true, 3, 8);
+    })
+}
+
 fn turns() -> Vec<Trial> {
-    let sliding = with(TURNS, |it| (it.proposals, it.slides) = (true, true));
+    let sliding = sliding_turns::<3>();
     let low = with(sliding, |it| it.highest = 3);
+    let five_nodes = with(sliding_turns::<5>(), |it| it.highest = 3);
     let may_be_gone = with(low, |it| it.exclusive = false);
-    let losses = with(TURNS, |it| it.losses = true);
+    let losses = with(small_turns::<3>(), |it| it.losses = true);
     let any = with(losses, |it| (it.highest, it.proposals) = (3, true));
     let three = with(losses, |it| (it.turns, it.highest) = (3, 3));
-    let many = with(TURNS.of::<5>(), |it| {
+    let many = with(small_turns::<5>(), |it| {
         (it.turns, it.highest, it.proposals) = (3, 9, true);
     });
     let many_losses = with(many, |it| it.losses = true);
@@ -89,7 +106,7 @@ fn turns() -> Vec<Trial> {
     vec![
         whole(
             "turns: two at a time, up to 6",
-            with(TURNS, |it| it.highest = 6),
+            with(small_turns::<3>(), |it| it.highest = 6),
         ),
         whole(
             "turns: two at a time, without end",
@@ -99,8 +116,8 @@ fn turns() -> Vec<Trial> {
             "turns: three at a time, without end",
             with(sliding, |it| it.turns = 3),
         ),
-        whole("turns: four nodes, without end", sliding.of::<4>()),
-        whole("turns: five nodes, without end", low.of::<5>()),
+        whole("turns: four nodes, without end", sliding_turns::<4>()),
+        whole("turns: five nodes, without end", five_nodes),
         whole("turns: keys may be gone, without end", may_be_gone),
         whole("turns: lost memory, up to 4", losses),
         whole("turns: lost memory, up to 3, any proposals", any),
@@ -116,11 +133,15 @@ fn turns() -> Vec<Trial> {
     ]
 }
 
+fn sliding_turns<const N: usize>() -> Turns<N> {
+    with(small_turns(), |it| (it.proposals, it.slides) = (true, true))
+}
+
 /// Each must be found.
 pub(crate) fn mutants() -> Vec<Trial> {
     let mut mutants: Vec<Trial> = Mutant::ALL.iter().map(smallest).collect();
     // With five nodes, too, and at random.
-    let five = with(model_of(Mutant::FloorOfOneOther).of::<5>(), |it| {
+    let five = with(model_of::<5>(Mutant::FloorOfOneOther), |it| {
         (it.turns, it.highest) = (3, 8);
     });
     mutants.push(mutant("FloorOfOneOther, five nodes", Extent::WALKS, five));
@@ -129,10 +150,10 @@ pub(crate) fn mutants() -> Vec<Trial> {
 
 /// The smallest course that shows it.
 fn smallest(of: &Mutant) -> Trial {
-    mutant(&format!("{of:?}"), Extent::Whole, model_of(*of))
+    mutant(&format!("{of:?}"), Extent::Whole, model_of::<3>(*of))
 }
 
-fn model_of(mutant: Mutant) -> Turns<3> {
+fn model_of<const N: usize>(mutant: Mutant) -> Turns<N> {
     let model = match mutant {
         Mutant::NumberOfOne
         | Mutant::HighestNumber
@@ -140,26 +161,26 @@ fn model_of(mutant: Mutant) -> Turns<3> {
         | Mutant::LowestNumber
         | Mutant::CounterNotRaised
         | Mutant::RaisedToTheFirst
-        | Mutant::ProposalAsItIs => ROUNDS,
-        Mutant::RepliesOfTheRoundBefore => with(ROUNDS, |it| {
+        | Mutant::ProposalAsItIs => small_rounds(),
+        Mutant::RepliesOfTheRoundBefore => with(small_rounds(), |it| {
             (it.highest, it.proposals) = (3, false);
         }),
         Mutant::NoFloor
         | Mutant::FloorOfOneOther
         | Mutant::FloorBeforeTheWait
         | Mutant::FloorOfTheForgetful
-        | Mutant::RoundsNotBounded => with(ROUNDS, |it| {
+        | Mutant::RoundsNotBounded => with(small_rounds(), |it| {
             (it.highest, it.proposals, it.losses) = (3, false, true);
         }),
-        Mutant::LeasesNotWaitedFor => with(TURNS, |it| it.losses = true),
-        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms => with(TURNS, |it| {
+        Mutant::LeasesNotWaitedFor => with(small_turns(), |it| it.losses = true),
+        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms => with(small_turns(), |it| {
             (it.highest, it.exclusive) = (3, false);
         }),
         Mutant::OlderBlockTaken
         | Mutant::BlockOutlivesTurn
         | Mutant::HeldKeyGranted
         | Mutant::AnyOwnerRefreshed
-        | Mutant::KeysExpireEarly => TURNS,
+        | Mutant::KeysExpireEarly => small_turns(),
     };
     with(model, |it| it.mutant = Some(mutant))
 }

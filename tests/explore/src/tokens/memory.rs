@@ -25,14 +25,6 @@ enum Remembers {
     NothingThatCounts,
 }
 
-/// What comes next for a node that has lost its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    Waited(Memory),
-    Read { other: usize, memory: Memory },
-    Admitted { counter: u8 },
-}
-
 impl Memory {
     pub(super) const LOST: Self = Self {
         state: Remembers::Nothing,
@@ -45,51 +37,40 @@ impl Memory {
         self.state == Remembers::All
     }
 
-    /// What can follow for the node in this place, beside the counters of all.
-    pub(super) fn progress<const N: usize>(
-        place: usize,
-        nodes: &[(Self, u8); N],
-        mutant: Option<Mutant>,
-    ) -> Vec<Progress> {
-        let this = nodes[place].0;
-        let mut progress = Vec::new();
-        if this.state == Remembers::Nothing {
-            progress.push(Progress::Waited(Self {
-                state: Remembers::NothingThatCounts,
-                ..this
-            }));
-        }
-        let has_waited = this.state == Remembers::NothingThatCounts;
-        if has_waited || !this.is_whole() && mutant == Some(Mutant::FloorBeforeTheWait) {
-            progress.extend(this.readings(place, nodes, mutant));
-        }
-        if has_waited && let Some(counter) = this.admission(N, mutant) {
-            progress.push(Progress::Admitted { counter });
-        }
-        progress
-    }
-
-    fn readings<const N: usize>(
-        self,
-        place: usize,
-        nodes: &[(Self, u8); N],
-        mutant: Option<Mutant>,
-    ) -> impl Iterator<Item = Progress> {
-        let others = (0..N).filter(move |&other| other != place && self.read >> other & 1 == 0);
-        others.filter_map(move |other| {
-            let (memory, counter) = nodes[other];
-            let is_valid = memory.is_whole() || mutant == Some(Mutant::FloorOfTheForgetful);
-            let memory = Self {
-                floor: self.floor.max(counter),
-                read: self.read | 1 << other,
-                ..self
-            };
-            is_valid.then_some(Progress::Read { other, memory })
+    /// The same once it has waited, if it has not yet.
+    pub(super) fn waited(self) -> Option<Self> {
+        (self.state == Remembers::Nothing).then_some(Self {
+            state: Remembers::NothingThatCounts,
+            ..self
         })
     }
 
-    /// The counter that it votes with again, once enough others were read.
-    fn admission(self, nodes: usize, mutant: Option<Mutant>) -> Option<u8> {
+    /// The same once it has read this node with this counter, if that can count.
+    pub(super) fn having_read(
+        self,
+        other: usize,
+        (memory, counter): (Self, u8),
+        mutant: Option<Mutant>,
+    ) -> Option<Self> {
+        let may_read = match self.state {
+            Remembers::All => false,
+            Remembers::Nothing => mutant == Some(Mutant::FloorBeforeTheWait),
+            Remembers::NothingThatCounts => true,
+        };
+        let is_valid = memory.is_whole() || mutant == Some(Mutant::FloorOfTheForgetful);
+        let is_new = self.read >> other & 1 == 0;
+        (may_read && is_valid && is_new).then_some(Self {
+            floor: self.floor.max(counter),
+            read: self.read | 1 << other,
+            ..self
+        })
+    }
+
+    /// The counter that it votes with again, once it has waited and enough others were read.
+    pub(super) fn admission(self, nodes: usize, mutant: Option<Mutant>) -> Option<u8> {
+        if self.state != Remembers::NothingThatCounts {
+            return None;
+        }
         let mut readings = Readings::new(nodes);
         for _ in 0..self.read.count_ones() {
             readings.add(&Record {

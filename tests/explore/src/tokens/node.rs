@@ -2,7 +2,7 @@
 
 use super::{
     Mutant,
-    memory::{Memory, Progress},
+    memory::Memory,
     turns::{Move, Node, Phase, State, Take, Turn, Turns},
 };
 use crate::search::Step;
@@ -14,9 +14,9 @@ impl<const N: usize> Turns<N> {
             self.vote(state, turn, node, take);
             let can_have_key = self.owners && state.nodes[node].memory.is_whole();
             if can_have_key && self.grants(state, turn, node) {
-                let mut next = *state;
-                next.nodes[node].owners |= 1 << turn;
-                take(Step::new(Move::Key { turn, node }, next));
+                take(Step::change(state, Move::Key { turn, node }, |next| {
+                    next.nodes[node].owners |= 1 << turn
+                }));
             }
         }
         let phase = state.turns[turn].phase;
@@ -85,47 +85,47 @@ impl<const N: usize> Turns<N> {
     pub(super) fn node(&self, state: &State<N>, node: usize, take: Take<'_, N>) {
         let Node { owners, memory, .. } = state.nodes[node];
         if state.nodes[node].counter < self.highest && memory.is_whole() {
-            let mut next = *state;
-            next.nodes[node].counter += 1;
-            take(Step::new(Move::Raise { node }, next));
+            take(Step::change(state, Move::Raise { node }, |next| {
+                next.nodes[node].counter += 1
+            }));
         }
         let expires = !self.exclusive || self.has(Mutant::KeysExpireEarly);
         for turn in (0..self.turns).filter(|turn| expires && owners >> turn & 1 == 1) {
-            let mut next = *state;
-            next.nodes[node].owners &= !(1 << turn);
-            take(Step::new(Move::Expire { turn, node }, next));
+            take(Step::change(state, Move::Expire { turn, node }, |next| {
+                next.nodes[node].owners &= !(1 << turn)
+            }));
         }
         if self.losses {
-            let mut next = *state;
-            next.lose(node);
-            take(Step::new(Move::Lose { node }, next));
+            take(Step::change(state, Move::Lose { node }, |next| {
+                next.lose(node)
+            }));
             self.recover(state, node, take);
         }
     }
 
     fn recover(&self, state: &State<N>, node: usize, take: Take<'_, N>) {
-        let nodes = state.nodes.map(|node| (node.memory, node.counter));
-        for progress in Memory::progress(node, &nodes, self.mutant) {
-            let mut next = *state;
-            let by = match progress {
-                Progress::Waited(memory) => {
+        let this = state.nodes[node].memory;
+        if let Some(memory) = this.waited() {
+            take(Step::change(state, Move::Wait { node }, |next| {
+                next.nodes[node].memory = memory;
+                next.end_what_counts(node, self.mutant);
+            }));
+        }
+        for other in (0..N).filter(|&other| other != node) {
+            let that = (state.nodes[other].memory, state.nodes[other].counter);
+            if let Some(memory) = this.having_read(other, that, self.mutant) {
+                take(Step::change(state, Move::Read { node, other }, |next| {
                     next.nodes[node].memory = memory;
-                    next.end_what_counts(node, self.mutant);
-                    Move::Wait { node }
-                }
-                Progress::Read { other, memory } => {
-                    next.nodes[node].memory = memory;
-                    Move::Read { node, other }
-                }
-                Progress::Admitted { counter } => {
-                    next.nodes[node] = Node {
-                        counter,
-                        ..Node::default()
-                    };
-                    Move::Admit { node, counter }
-                }
-            };
-            take(Step::new(by, next));
+                }));
+            }
+        }
+        if let Some(counter) = this.admission(N, self.mutant) {
+            take(Step::change(state, Move::Admit { node, counter }, |next| {
+                next.nodes[node] = Node {
+                    counter,
+                    ..Node::default()
+                };
+            }));
         }
     }
 }

@@ -93,23 +93,6 @@ pub(super) fn forget_lost<const N: usize>(votes: &mut Votes<N>, counters: &[u8; 
     }
 }
 
-/// Counts from a higher number.
-pub(super) fn lower<const N: usize>(votes: &mut Votes<N>, by: u8) {
-    for vote in votes {
-        *vote = vote.saturating_sub(by);
-    }
-}
-
-/// The numbers of a block, a bit for each.
-pub(super) const fn block(first: u8, length: u8) -> u32 {
-    ((1 << length) - 1) << first
-}
-
-/// Blocks counted from a higher number; what lies below is forgotten.
-pub(super) const fn lower_given(given: u32, by: u8) -> u32 {
-    given >> by & !1
-}
-
 /// The same proposal; none if it is not above what the counters lead to by themselves.
 pub(super) fn lower_proposal<const N: usize>(
     proposal: u8,

@@ -187,21 +187,6 @@ impl<const N: usize> Model for Turns<N> {
 }
 
 impl<const N: usize> Turns<N> {
-    /// The same with another number of nodes.
-    pub(super) const fn of<const M: usize>(self) -> Turns<M> {
-        Turns {
-            owners: self.owners,
-            turns: self.turns,
-            highest: self.highest,
-            lengths: self.lengths,
-            proposals: self.proposals,
-            exclusive: self.exclusive,
-            losses: self.losses,
-            slides: self.slides,
-            mutant: self.mutant,
-        }
-    }
-
     pub(super) fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }
@@ -328,9 +313,9 @@ impl<const N: usize> Turns<N> {
     fn keep_or_end(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
         let this = state.turns[turn];
         if this.phase == Phase::Refreshing {
-            let mut next = *state;
-            next.turns[turn].keep();
-            take(Step::new(Move::Keep { turn }, next));
+            take(Step::change(state, Move::Keep { turn }, |next| {
+                next.turns[turn].keep()
+            }));
         }
         let mut next = *state;
         next.end(turn);
@@ -416,7 +401,7 @@ impl<const N: usize> State<N> {
 
     /// A block is won: what is wrong, if somebody had a token of it before.
     pub(super) fn give(&mut self, first: u8, length: u8) -> Option<String> {
-        let block = numbers::block(first, length);
+        let block = ((1_u32 << length) - 1) << first;
         let is_new = self.given & block == 0;
         self.given |= block;
         (!is_new).then(|| format!("a token of the block from {first} is given twice"))
