@@ -82,16 +82,11 @@ pub(crate) struct Agenda {
 
 impl Agenda {
     pub(crate) fn at(&mut self, time: u64, happening: Happening) {
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.happenings[slot as usize] = Some(happening);
-                slot
-            }
-            None => {
-                self.happenings.push(Some(happening));
-                self.happenings.len() as u32 - 1
-            }
-        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.happenings.push(None);
+            self.happenings.len() as u32 - 1
+        });
+        self.happenings[slot as usize] = Some(happening);
         self.order.push(Reverse((time, self.scheduled, slot)));
         self.scheduled += 1;
     }

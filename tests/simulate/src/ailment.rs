@@ -28,9 +28,7 @@ impl Ailment {
             Self::Shut | Self::Mute | Self::Slow(_) | Self::Narrow(_) => None,
         }
     }
-}
 
-impl Ailment {
     /// A client that gives connections up sooner never hears anything over this link.
     const fn slowest_reply(self) -> u64 {
         match self {

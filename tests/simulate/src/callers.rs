@@ -13,6 +13,7 @@ use crate::{
     names::KEYS,
     plan::{Plan, nanos},
     scenario::Scenario,
+    sets,
     store::{Holder, Wrong},
     trace,
     world::{Phase, World},
@@ -168,8 +169,9 @@ impl World {
         };
         let (key, params) = (self.line_of(key), self.on_terms(params));
         self.draw_others(client, task, key);
-        let rounds = self.rounds_for_all(client, task, 1);
         let one = &mut self.clients[client];
+        let is_of_several = one.tasks[task].is_of_several();
+        let rounds = if is_of_several { sets::ROUNDS } else { 1 };
         one.sections += 1;
         let section = SectionId(one.sections * TASKS + task as u64);
         let by = one.limit(self.now, params.wait + rounds * params.round_timeout());
@@ -181,7 +183,6 @@ impl World {
         asking.stage = Stage::Asking { by };
         asking.turn += 1;
         asking.asked = self.now;
-        let is_of_several = asking.is_of_several();
         if !is_of_several {
             self.on_waiter(key);
             self.checker.ask(client, key, section);
@@ -244,16 +245,13 @@ impl World {
             Some(read) => {
                 for (key, mode) in one.modes().collect::<Vec<_>>() {
                     let stored = self.checker.store[key];
-                    if mode == Mode::Shared {
-                        if read[key] != stored {
-                            let what = format!("client {client} reads, and somebody writes");
-                            self.violation(Rule::LostUpdate, what);
-                        }
-                        continue;
-                    }
-                    self.checker.store[key] = stored + 1;
+                    let shares = mode == Mode::Shared;
+                    self.checker.store[key] += u64::from(!shares);
                     if read[key] != stored {
-                        let what = format!("client {client} wrote over {}", stored - read[key]);
+                        let what = match shares {
+                            true => format!("client {client} reads, and somebody writes"),
+                            false => format!("client {client} wrote over {}", stored - read[key]),
+                        };
                         self.violation(Rule::LostUpdate, what);
                     }
                 }
@@ -308,19 +306,15 @@ impl World {
         let after = match one.fenced {
             AtStore::Done => return,
             before if shares => self.look_at_fenced(key, holder, token, before),
-            AtStore::ToRead => match self.checker.fenced[key].read(holder, token) {
-                Some(read) => {
-                    self.tally.fenced[0] += 1;
-                    if let Err(wrong) = read {
-                        self.on_fenced(key, holder, wrong);
-                    }
-                    read.map_or(AtStore::Done, |read| AtStore::ToWrite { read })
+            AtStore::ToRead => {
+                let read = self.checker.fenced[key].read(holder, token);
+                self.tally.fenced[usize::from(read.is_none())] += 1;
+                if let Some(Err(wrong)) = read {
+                    self.on_fenced(key, holder, wrong);
                 }
-                None => {
-                    self.tally.fenced[1] += 1;
-                    AtStore::Done
-                }
-            },
+                let read = read.and_then(Result::ok);
+                read.map_or(AtStore::Done, |read| AtStore::ToWrite { read })
+            }
             AtStore::ToWrite { read } if self.random.chance(100) => {
                 self.write_late(client, task, read);
                 // It does nothing more before it has heard of this.
@@ -476,12 +470,9 @@ impl World {
             }
         }
         one.read = None;
-        one.stage = if report {
-            Stage::Releasing { by, over }
+        if report {
+            one.stage = Stage::Releasing { by, over };
         } else {
-            Stage::Idle
-        };
-        if !report {
             self.rest(client, task);
         }
         self.handle(client, Event::End { section, report });

@@ -183,9 +183,8 @@ impl World {
     fn start(&mut self, client: usize) {
         self.carry_out(client);
         for task in 0..self.plan.fleet.tasks {
-            let first = self
-                .random
-                .below(self.plan.habits.think_longest + 2 * MILLI);
+            let most = self.plan.habits.think_longest + 2 * MILLI;
+            let first = self.random.below(most);
             self.schedule(client, task, first);
         }
     }

@@ -93,9 +93,7 @@ impl Draws {
         }
         self.has(draw)
     }
-}
 
-impl Draws {
     /// The longest lease of a history for which this one was drawn.
     pub(crate) fn lease(&mut self, seed: u64, scenario: Scenario, drawn: u64) -> u64 {
         let mut random = Draw::LongLeases.random(!seed);

@@ -36,7 +36,6 @@ impl World {
         }
         trace!(self, "   node {node} <- {body:?} = {reply:?}");
         if self.connections[connection].broken {
-            let client = self.connections[connection].client;
             self.hit(Fault::Overtaken, Some(client));
         }
         if let Effect::Deleted(owned) | Effect::Extended(owned) | Effect::Kept(owned) = effect

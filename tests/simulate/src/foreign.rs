@@ -59,10 +59,6 @@ pub(crate) struct Letter {
     word: Word,
 }
 
-fn value(foreign: usize, attempt: u64) -> String {
-    format!("{foreign}:{attempt}")
-}
-
 impl World {
     pub(crate) fn start_foreign(&mut self) {
         for foreign in 0..self.plan.fleet.foreign {
@@ -153,7 +149,7 @@ impl World {
             return;
         }
         let node = &mut self.nodes[letter.node];
-        let value = value(letter.foreign, letter.attempt);
+        let value = format!("{}:{}", letter.foreign, letter.attempt);
         match letter.word {
             Word::Set { ttl } => {
                 let ttl = ttl.map(nanos);
@@ -189,9 +185,8 @@ impl World {
             return;
         }
         // As most of them reckon: 1 % and 2 ms for the drift of clocks.
-        let valid = one
-            .ttl
-            .map_or(u64::MAX / 2, |ttl| ttl - ttl / 100 - 2 * MILLI);
+        let valid = |ttl| ttl - ttl / 100 - 2 * MILLI;
+        let valid = one.ttl.map_or(u64::MAX / 2, valid);
         let deadline = Instant::from_nanos(one.began.saturating_add(valid));
         let now = one.clock.read(self.now);
         if now >= deadline.as_nanos() {

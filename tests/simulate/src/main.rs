@@ -133,15 +133,14 @@ fn run_all(settings: &Settings) -> Report {
         loop {
             let start = next.fetch_add(PORTION, Ordering::Relaxed);
             if start >= settings.histories || start > first.load(Ordering::Relaxed) {
-                place.leave();
                 return report;
             }
             for index in start..settings.histories.min(start + PORTION) {
                 place.enter(index);
                 let found = run_one(settings, index, &mut report);
+                place.leave();
                 if found && settings.until_found {
                     first.fetch_min(index, Ordering::Relaxed);
-                    place.leave();
                     return report;
                 }
             }

@@ -134,6 +134,12 @@ impl Link {
         }
     }
 
+    /// Nothing arrives over it before.
+    pub(crate) fn block(&mut self, until: u64) {
+        self.blocked_until = until;
+        self.troubled = self.troubled.max(until + 2 * self.distance);
+    }
+
     pub(crate) const fn is_sick(&self) -> bool {
         self.ailment.is_some()
     }

@@ -292,21 +292,13 @@ impl Node {
 
     /// What it tells of itself when a connection is made.
     pub(crate) fn facts(&self, is_blind: bool, at: u64) -> Facts {
-        let evicts = self.evicts.then(|| "allkeys-lru".into());
-        if is_blind {
-            return Facts {
-                tells_changes: self.tells_changes,
-                evicts,
-                ..Facts::default()
-            };
-        }
         let uptime = Duration::from_nanos(self.clock.read(at).saturating_sub(self.booted));
         Facts {
-            server: Some(Arc::clone(&self.server)),
-            uptime: Some(Duration::from_secs(uptime.as_secs())),
-            is_durable: self.is_durable,
+            server: (!is_blind).then(|| Arc::clone(&self.server)),
+            uptime: (!is_blind).then(|| Duration::from_secs(uptime.as_secs())),
+            is_durable: self.is_durable && !is_blind,
             tells_changes: self.tells_changes,
-            evicts,
+            evicts: self.evicts.then(|| "allkeys-lru".into()),
         }
     }
 

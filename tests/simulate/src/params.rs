@@ -48,10 +48,9 @@ impl Plan {
 
     /// Whether one caller shares its lock.
     pub(crate) fn mode(&self, random: &mut Random) -> Mode {
-        if random.chance(self.habits.shared) {
-            Mode::Shared
-        } else {
-            Mode::Exclusive
+        match random.chance(self.habits.shared) {
+            true => Mode::Shared,
+            false => Mode::Exclusive,
         }
     }
 

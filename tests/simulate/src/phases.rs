@@ -3,12 +3,13 @@
 use crate::{
     MILLI, SECOND,
     agenda::Happening,
-    callers::Stage,
+    callers::{Stage, Task},
     checker::Rule,
     client::Client,
     draws::Draw,
     names::KEYS,
     network::Link,
+    node::Node,
     plan::Wall,
     trace,
     world::{History, Phase, World},
@@ -121,11 +122,8 @@ impl World {
             };
             let life = self.longest_life().max(places);
             self.run_until(self.clocks_run().max(self.now + life));
-            if self
-                .nodes
-                .iter()
-                .any(|node| (0..keys).any(|key| node.key(key, self.now).is_some()))
-            {
+            let has_key = |node: &Node| (0..keys).any(|key| node.key(key, self.now).is_some());
+            if self.nodes.iter().any(has_key) {
                 // A client of another library has left it.
                 return;
             }
@@ -150,11 +148,8 @@ impl World {
             return false;
         }
         let node = self.random.index(nodes);
-        let until = self.now + self.plan.lease;
         trace!(self, "!! node {node} is silent");
-        self.nodes[node].silent_until = until;
-        self.nodes[node].troubled = until;
-        self.agenda.at(until, Happening::Speak { node });
+        self.silence(node, self.now + self.plan.lease);
         true
     }
 
@@ -200,11 +195,7 @@ impl World {
 
     /// The next caller is not to be the first who finds out.
     fn forget_connections(&mut self) {
-        let limits = self
-            .clients
-            .iter()
-            .map(|client| client.traits.silence_limit);
-        let longest = limits.max().unwrap_or(0);
+        let longest = self.longest_silence();
         for client in 0..self.clients.len() {
             for node in 0..self.nodes.len() {
                 self.half_open(client, node);
@@ -237,10 +228,7 @@ impl World {
     }
 
     fn finish(mut self) -> History {
-        let costs = self.clients.iter().map(|client| client.costs);
-        self.tally.requests = costs
-            .map(|costs| costs.about_keys + costs.about_nodes)
-            .sum();
+        self.tally.requests = self.clients.iter().map(|client| client.costs.all()).sum();
         self.tally.scenarios[self.plan.scenario as usize] = 1;
         let draws = self.draws();
         self.tally.draws = draws.map(|(name, is_so)| (name, is_so.into())).collect();
@@ -325,7 +313,7 @@ impl World {
             }
         }
         if is_promised && !self.all_know_votes() {
-            let votes: Vec<bool> = self.nodes.iter().map(crate::node::Node::votes).collect();
+            let votes: Vec<bool> = self.nodes.iter().map(Node::votes).collect();
             let what = format!("by now all nodes should vote, and all know: {votes:?}");
             self.violation(Rule::Vote, what);
         }
@@ -357,8 +345,7 @@ impl Client {
     /// Nobody of it wants anything, and it is connected to all nodes but those to which it does not
     /// connect, or cannot.
     fn is_at_rest(&self, left_out: [Option<usize>; 2]) -> bool {
-        let idle =
-            |task: &crate::callers::Task| matches!(task.stage, Stage::Idle) && task.errands == 0;
+        let idle = |task: &Task| matches!(task.stage, Stage::Idle) && task.errands == 0;
         let mut links = self.links.iter().enumerate();
         !self.paused
             && self.shut_down.is_none()

@@ -227,14 +227,12 @@ impl Plan {
     fn last_for_quarantines(&mut self, random: &mut Random) {
         let quarantine = self.max_ttl().as_nanos() as u64 + SECOND;
         self.active = self.active.max(quarantine * random.between(2, 6) / 2);
-        self.fault_pause = self
-            .fault_pause
-            .max(self.active / random.pick(&[40, 15, 6]));
+        let pause = self.active / random.pick(&[40, 15, 6]);
+        self.fault_pause = self.fault_pause.max(pause);
         let habits = &mut self.habits;
         habits.think_longest = habits.think_longest.max(self.active / 40);
-        habits.hold_longest = habits
-            .hold_longest
-            .max(self.active / random.pick(&[400, 100, 20]));
+        let hold = self.active / random.pick(&[400, 100, 20]);
+        habits.hold_longest = habits.hold_longest.max(hold);
     }
 
     fn space_starts(&mut self, random: &mut Random) {
@@ -252,10 +250,9 @@ impl Plan {
 
     /// The key TTL of a default lease.
     pub(crate) fn default_ttl(&self, random: &mut Random) -> Duration {
-        let share = if self.fleet.mixed_defaults {
-            random.pick(&[1, 4, 12])
-        } else {
-            self.fleet.default_share
+        let share = match self.fleet.mixed_defaults {
+            true => random.pick(&[1, 4, 12]),
+            false => self.fleet.default_share,
         };
         key_ttl(nanos(self.lease / share), nanos(self.guard_band))
     }

@@ -11,7 +11,7 @@ use crate::{
     draws::Draw,
     faults::Fault,
     scenario::Scenario,
-    tally::Tally,
+    tally::{self, Tally},
     world::History,
 };
 
@@ -79,9 +79,7 @@ impl Report {
         self.histories += other.histories;
         self.replayed += other.replayed;
         self.tally.add(&other.tally);
-        for (sum, count) in self.violations.iter_mut().zip(other.violations) {
-            *sum += count;
-        }
+        tally::add(&mut self.violations, &other.violations);
         self.told.extend(other.told);
         self.told.sort_by_key(|told| told.index);
     }
@@ -106,12 +104,9 @@ impl Report {
                 settings.replay_arguments()
             );
         }
-        if self.told.len() > settings.told {
-            let _ = writeln!(
-                text,
-                "and {} histories more",
-                self.told.len() - settings.told
-            );
+        let more = self.told.len().saturating_sub(settings.told);
+        if more > 0 {
+            let _ = writeln!(text, "and {more} histories more");
         }
         let _ = writeln!(text, "{}", self.json(settings, took));
         text
@@ -139,11 +134,8 @@ impl Report {
         json.counts("fenced_store", ["accepted", "rejected"], tally.fenced);
         json.value("storms", tally.storms);
         json.value("longest_gap_ms", tally.longest_gap as f64 / 1e6);
-        json.counts(
-            "scenarios",
-            Scenario::ALL.map(Scenario::name),
-            tally.scenarios,
-        );
+        let scenarios = Scenario::ALL.map(Scenario::name);
+        json.counts("scenarios", scenarios, tally.scenarios);
         json.counts("draws", tally.draws.keys(), tally.draws.values());
         json.counts("faults", Fault::ALL.map(Fault::name), tally.faults);
         json.counts("violations", Rule::ALL.map(Rule::name), self.violations);
@@ -206,20 +198,17 @@ impl Settings {
     }
 
     fn replay_arguments(&self) -> String {
-        let nodes = self.wanted.nodes.map(|nodes| format!(" --nodes {nodes}"));
-        let scenario = self.wanted.scenario;
-        let scenario = scenario.map(|scenario| format!(" --scenario {}", scenario.name()));
-        let wanted = Draw::ALL
-            .into_iter()
-            .filter(|&draw| self.wanted.draws.has(draw));
-        let draws: String = wanted
-            .map(|draw| format!(" --draw {}", draw.name()))
-            .collect();
-        format!(
-            " --profile {}{}{}{draws}",
-            self.wanted.profile.name(),
-            nodes.unwrap_or_default(),
-            scenario.unwrap_or_default()
-        )
+        let wanted = &self.wanted;
+        let mut arguments = format!(" --profile {}", wanted.profile.name());
+        if let Some(nodes) = wanted.nodes {
+            let _ = write!(arguments, " --nodes {nodes}");
+        }
+        if let Some(scenario) = wanted.scenario {
+            let _ = write!(arguments, " --scenario {}", scenario.name());
+        }
+        for draw in Draw::ALL.iter().filter(|draw| wanted.draws.has(**draw)) {
+            let _ = write!(arguments, " --draw {}", draw.name());
+        }
+        arguments
     }
 }

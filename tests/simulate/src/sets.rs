@@ -16,7 +16,7 @@ use crate::{
 
 /// The rounds that one attempt to get several keys takes at the most, one after the other: for the first
 /// key, for the others, and until all tokens are above each other's.
-const ROUNDS: u32 = 10;
+pub(crate) const ROUNDS: u32 = 10;
 
 impl Plan {
     pub(crate) fn draw_sets(&mut self, seed: u64) {
@@ -133,23 +133,14 @@ impl World {
         }
     }
 
-    pub(crate) fn rounds_for_all(&self, client: usize, task: usize, rounds: u32) -> u32 {
-        match self.clients[client].tasks[task].is_of_several() {
-            true => ROUNDS,
-            false => rounds,
-        }
-    }
-
     /// The token of a section with several keys is above all earlier ones of each.
     pub(crate) fn on_token_of_all(&mut self, client: usize, task: usize, token: Token) {
         let one = &self.clients[client].tasks[task];
         let (asked, keys) = (one.asked, one.modes().collect::<Vec<_>>());
         let process = (client, self.clients[client].incarnation);
         let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
-        let is_reported = keys
-            .iter()
-            .any(|&(key, _)| self.checker.is_reported(client, key, token));
-        if !is_reported {
+        let is_reported = |&(key, _): &_| self.checker.is_reported(client, key, token);
+        if !keys.iter().any(is_reported) {
             let what =
                 format!("client {client} gets {token} for {keys:?}, which no majority reported");
             self.violation(Rule::Token, what);

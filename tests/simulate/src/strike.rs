@@ -54,10 +54,7 @@ impl World {
             Fault::NodeSilent => {
                 self.hit(fault, None);
                 let until = self.now + self.a_while();
-                let silent = &mut self.nodes[node];
-                silent.silent_until = until;
-                silent.troubled = silent.troubled.max(until);
-                self.agenda.at(until, Happening::Speak { node });
+                self.silence(node, until);
             }
             Fault::NodeSlow => {
                 self.hit(fault, None);
@@ -100,6 +97,13 @@ impl World {
         }
     }
 
+    pub(crate) fn silence(&mut self, node: usize, until: u64) {
+        let silent = &mut self.nodes[node];
+        silent.silent_until = until;
+        silent.troubled = silent.troubled.max(until);
+        self.agenda.at(until, Happening::Speak { node });
+    }
+
     /// Mostly one that has to do with a lock now.
     fn victim(&mut self) -> usize {
         let drawn = self.random.index(self.clients.len());
@@ -127,9 +131,7 @@ impl World {
         };
         for client in clients {
             for node in nodes.clone() {
-                let link = &mut self.clients[client].links[node];
-                link.blocked_until = until;
-                link.troubled = link.troubled.max(until + 2 * link.distance);
+                self.clients[client].links[node].block(until);
             }
         }
         self.hit(Fault::Partition, Some(client));
@@ -159,18 +161,14 @@ impl World {
     /// One, or several at once, lose their memory.
     fn restart_nodes(&mut self, first: usize, left: Left) {
         let nodes = self.nodes.len();
-        let count = if self.random.chance(300) {
-            1 + self.random.index(nodes)
-        } else {
-            1
-        };
+        let is_one = !self.random.chance(300);
+        let count = 1 + if is_one { 0 } else { self.random.index(nodes) };
         for place in first..first + count {
             let node = place % nodes;
             // One that has everything on disk loses nothing.
-            let left = if self.nodes[node].is_durable {
-                Left::Everything
-            } else {
-                left
+            let left = match self.nodes[node].is_durable {
+                true => Left::Everything,
+                false => left,
             };
             if left == Left::Everything || self.may_forget(node) {
                 let fault = match left {

@@ -57,7 +57,7 @@ impl Tally {
     }
 }
 
-fn add<const N: usize>(sums: &mut [u64; N], counts: &[u64; N]) {
+pub(crate) fn add<const N: usize>(sums: &mut [u64; N], counts: &[u64; N]) {
     for (sum, count) in sums.iter_mut().zip(counts) {
         *sum += count;
     }

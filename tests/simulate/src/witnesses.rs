@@ -52,20 +52,13 @@ impl World {
         }
     }
 
-    /// Nothing of what is between the holder and this node arrives before.
-    fn block(&mut self, node: usize, until: u64) {
-        let link = &mut self.clients[0].links[node];
-        link.blocked_until = until;
-        link.troubled = link.troubled.max(until + 2 * link.distance);
-    }
-
     /// Waits for the lock, and then lets a node forget it.
     pub(crate) fn forget_one(&mut self, witnesses: Witnesses, step: u64) -> Option<u64> {
         let granting: Vec<usize> = self.witnesses().collect();
         let end = self.plan.active;
         if step == 0 {
             for node in (0..self.nodes.len()).filter(|node| !granting.contains(node)) {
-                self.block(node, end);
+                self.clients[0].links[node].block(end);
             }
             return Some(100 * MILLI);
         }
@@ -74,7 +67,7 @@ impl World {
         let stage = self.clients[0].tasks[0].stage;
         let is_late = matches!(witnesses, Witnesses::Late);
         if is_late && self.nodes[first].votes() {
-            self.block(others[0], self.now + 150 * MILLI);
+            self.clients[0].links[others[0]].block(self.now + 150 * MILLI);
             let owner = self.checker.latest_owner(0, 0);
             let part = self.nodes[first].part(0, owner, self.now);
             if matches!(stage, Stage::Asking { .. }) && part.is_some() {
@@ -87,7 +80,7 @@ impl World {
         }
         trace!(self, "!! the holder is cut off: {witnesses:?}");
         for node in 0..self.nodes.len() {
-            self.block(node, end);
+            self.clients[0].links[node].block(end);
         }
         if !is_late {
             self.flush(first);

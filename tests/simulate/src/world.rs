@@ -151,9 +151,8 @@ impl World {
         let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
         let place = ((client, self.clients[client].incarnation), key);
         let times = (None, self.now);
-        let (grant, wrong) = self
-            .checker
-            .on_token(place, (token, mode), times, exclusive);
+        let given = (token, mode);
+        let (grant, wrong) = self.checker.on_token(place, given, times, exclusive);
         self.check_pace(client, key, token);
         let permits = self.plan.fleet.permits;
         let twice = permits.and_then(|_| self.checker.given_twice(key, token));
@@ -187,13 +186,10 @@ impl World {
         let Some(wrong) = wrong else {
             return;
         };
-        let excused = match &wrong {
-            WrongToken::Unreported | WrongToken::NotRising => false,
-            WrongToken::OutOfOrder(others) => others
-                .iter()
-                .all(|other| self.promises_no_order(other, grant)),
-        };
-        if excused {
+        let is_excused = |other: &Grant| self.promises_no_order(other, grant);
+        if let WrongToken::OutOfOrder(others) = &wrong
+            && others.iter().all(is_excused)
+        {
             self.excuse(key);
         } else {
             let what = format!("client {client} gets {grant:?} for key {key}: {wrong:?}");
@@ -216,11 +212,9 @@ impl World {
         let is_close = before.took + after.took + 3 * self.plan.skew >= quarantine;
         // It came from a counter that was wrong, and no clock reaches it.
         let is_far = self.ahead_of_clocks(before.token, before.at) > MOST_AHEAD;
-        if [before, after]
-            .map(|grant| self.is_careless(grant.process.0))
-            .contains(&true)
-            || short().any(|reseed| reseed.is_bounded)
-        {
+        let mut clients = [before, after].into_iter().map(|grant| grant.process.0);
+        let is_careless = clients.any(|client| self.is_careless(client));
+        if is_careless || short().any(|reseed| reseed.is_bounded) {
             return true;
         }
         match self.plan.profile {

@@ -73,10 +73,8 @@ impl Rule {
     /// Whether it must hold: all of them inside of the assumptions, and outside all but those
     /// that need them.
     pub(crate) const fn is_required(self, profile: Profile) -> bool {
-        match profile {
-            Profile::Inside => true,
-            Profile::Outside => !matches!(self, Self::Exclusion | Self::Period | Self::LostUpdate),
-        }
+        let needs_them = matches!(self, Self::Exclusion | Self::Period | Self::LostUpdate);
+        matches!(profile, Profile::Inside) || !needs_them
     }
 }
 

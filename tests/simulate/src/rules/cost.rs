@@ -56,7 +56,7 @@ impl Costs {
         }
     }
 
-    const fn all(&self) -> u64 {
+    pub(crate) const fn all(&self) -> u64 {
         self.about_keys + self.about_nodes
     }
 }
@@ -97,10 +97,10 @@ impl World {
         for (client, (_, before)) in outage.sent.iter().enumerate() {
             let sent = self.clients[client].costs.about_keys - before.about_keys;
             if sent > bound {
+                let seconds = took as f64 / 1e9;
                 let what = format!(
-                    "client {client} has sent {sent} requests about locks in {} s without a \
-                     majority",
-                    took as f64 / 1e9
+                    "client {client} has sent {sent} requests about locks in {seconds} s without a \
+                     majority"
                 );
                 self.violation(Rule::Cost, what);
             }
@@ -125,10 +125,9 @@ impl World {
             let sent = self.clients[client].costs.all() - before.all();
             let pings = nodes * (1 + took / self.clients[client].traits.ping_interval());
             if sent > bound + pings {
-                let what = format!(
-                    "client {client} has sent {sent} requests in {} idle seconds",
-                    took as f64 / 1e9
-                );
+                let seconds = took as f64 / 1e9;
+                let what =
+                    format!("client {client} has sent {sent} requests in {seconds} idle seconds");
                 self.violation(Rule::Cost, what);
             }
         }
@@ -138,11 +137,9 @@ impl World {
     /// reply at all is given up.
     pub(crate) fn check_queue(&mut self, client: usize, connection: usize, order: &Order) {
         let one = &self.clients[client];
+        let is_vote = matches!(order.body, Request::Acquire { .. });
         // A clock that steps does not tell for how long a reply has been owed.
-        let Request::Acquire { .. } = order.body else {
-            return;
-        };
-        if self.plan.profile == Profile::Outside {
+        if !is_vote || self.plan.profile == Profile::Outside {
             return;
         }
         let way = &self.connections[connection];
@@ -198,10 +195,8 @@ impl World {
             return;
         }
         let numbered = self.numbered;
-        let (rounds, before) = one
-            .rounds
-            .entry((owner, order.node))
-            .or_insert((0, numbered));
+        let rounds = one.rounds.entry((owner, order.node));
+        let (rounds, before) = rounds.or_insert((0, numbered));
         *rounds += 1;
         let others = numbered - *before;
         if *rounds > MOST_ROUNDS + others {

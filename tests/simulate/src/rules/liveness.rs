@@ -187,10 +187,8 @@ impl World {
         let most = &mut self.traffic[key].longest;
         *most = gap.max(*most);
         if gap > longest {
-            let what = format!(
-                "key {key} was waited for, and {what} for {} ms",
-                gap as f64 / 1e6
-            );
+            let gap = gap as f64 / 1e6;
+            let what = format!("key {key} was waited for, and {what} for {gap} ms");
             self.violation(Rule::Liveness, what);
         }
     }

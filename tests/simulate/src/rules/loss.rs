@@ -86,10 +86,7 @@ impl World {
     fn is_undisturbed(&self, client: usize, since: u64) -> bool {
         let one = &self.clients[client];
         let sound = |(link, node): (&crate::network::Link, &crate::node::Node)| {
-            let half_open = link
-                .current
-                .is_some_and(|connection| self.connections[connection].is_half_open());
-            link.up && !half_open && link.troubled < since && node.troubled < since
+            self.is_reachable(link) && link.troubled < since && node.troubled < since
         };
         !one.paused && one.links.iter().zip(&self.nodes).all(sound)
     }
@@ -112,9 +109,8 @@ impl World {
             return self.agenda.at(by, check);
         }
         // There may have been a majority in between; for what has vanished since, there is a check.
-        let has_changed = task
-            .keys()
-            .any(|(key, _)| self.traffic[key].vanished > since);
+        let has_vanished = |(key, _): (usize, _)| self.traffic[key].vanished > since;
+        let has_changed = task.keys().any(has_vanished);
         let is_over = one.clock.read(self.now) >= deadline.as_nanos();
         let tells = self.all_tell();
         if task.section != section || has_changed || is_over || !tells {
@@ -124,10 +120,10 @@ impl World {
         // Of a key that has expired a node tells when it drops it.
         let carriers = self.told_carriers(client, section);
         if carriers < majority(self.nodes.len()) && self.is_undisturbed(client, before) {
+            let since = since as f64 / 1e6;
             let what = format!(
-                "client {client}'s {section:?} has had its key on {carriers} nodes since {} ms, \
-                 and goes on",
-                since as f64 / 1e6
+                "client {client}'s {section:?} has had its key on {carriers} nodes since {since} ms, \
+                 and goes on"
             );
             self.violation(Rule::Loss, what);
         }

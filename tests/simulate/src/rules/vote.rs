@@ -29,9 +29,8 @@ impl World {
         let others = others.filter(|&(other, one)| {
             other != node && one.votes() && ![self.gone, self.odd_node].contains(&Some(other))
         });
-        let records: Vec<_> = others
-            .filter_map(|(_, one)| one.told_record(self.now))
-            .collect();
+        let records = others.filter_map(|(_, one)| one.told_record(self.now));
+        let records: Vec<_> = records.collect();
         let longest = records.iter().map(|record| record.longest).max();
         let is_ahead = self.nodes[node].stepped_forward > self.plan.guard_band;
         // One client hears one node, and another one another.
@@ -75,12 +74,16 @@ impl World {
     pub(crate) fn time_to_vote(&self) -> u64 {
         let quarantines = (0..self.nodes.len()).map(|node| self.quarantine(node));
         let longest = quarantines.max().unwrap_or(0);
-        let silence = self.clients.iter().map(|one| one.traits.silence_limit);
         // A connection that is dead is missed after an interval of pings, and given up after the silence
         // limit, as the next one may be; while that is open no survey is made. A node that could not be let in
         // is probed a second later. One that refused votes must have refused none for an interval when it
         // replies to a ping, which may come as long after another reply.
-        longest + SECOND + 6 * silence.max().unwrap_or(0) + SLACK + self.stepped_back()
+        longest + SECOND + 6 * self.longest_silence() + SLACK + self.stepped_back()
+    }
+
+    pub(crate) fn longest_silence(&self) -> u64 {
+        let limits = self.clients.iter().map(|one| one.traits.silence_limit);
+        limits.max().unwrap_or(0)
     }
 
     /// When that time begins. A loss of which the node did not tell is found by the next vote that is
