@@ -48,8 +48,8 @@ fn mistakes_in_the_body_are_reported_as_without_the_attribute() {
     if !is_expected_rustc() {
         return;
     }
-    let cases = cases("body_");
-    assert!(cases.len() > 10, "found only {} cases", cases.len());
+    let cases = cases("body");
+    assert!(cases.len() > 3, "found only {} cases", cases.len());
     in_parallel(&cases, |path| {
         let with = fs::read_to_string(path).unwrap();
         let expected = errors(&without_attribute(&with));
@@ -161,10 +161,12 @@ fn in_parallel<T: Send>(cases: &[PathBuf], work: impl Fn(&Path) -> T + Sync) -> 
 
 /// Everything else stays on its line.
 fn without_attribute(source: &str) -> String {
-    let is_attribute = |line: &&str| line.starts_with("#[redis_lock(");
-    let attribute = source.lines().find(is_attribute).unwrap();
-    source
-        .replace(attribute, "")
+    let is_attribute = |line: &str| line.starts_with("#[redis_lock(");
+    let lines = source.lines();
+    let lines = lines.map(|line| if is_attribute(line) { "" } else { line });
+    let lines: Vec<&str> = lines.collect();
+    lines
+        .join("\n")
         .replace(", redis_lock}", "}")
         .replace("use redlock_runtime::redis_lock;", "")
 }

@@ -61,4 +61,59 @@ async fn without_value(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
+#[redis_lock(key = "order:{id}", crate = "redlock")]
+async fn crate_in_quotes(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "order:{id}", name = "")]
+async fn name_empty(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "order:{id}", name = "order:{id}")]
+async fn name_with_placeholder(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[redis_lock(key = "order:{id}", shared, fair)]
+async fn shared_and_fair(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[redis_lock(key = "order:{id}", shared = true)]
+async fn shared_with_value(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[redis_lock(key = "order:{id}", lease = _)]
+async fn lease_underscore(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "job", when_held)]
+async fn when_held_without_value() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "order:{id", expires = 5s, wait = 5sec, max_hold = "1m", lease = 5)]
+async fn several_mistakes(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "order:{id}", via = self.)]
+async fn via_half_written(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "job", when_held = Ok(1) +)]
+async fn when_held_half_written() -> Result<u8, LockError> {
+    Ok(0)
+}
+
+#[redis_lock(key = "order:{id}", on_error = 0)]
+async fn on_error_value(id: u64) -> u64 {
+    id
+}
+
 fn main() {}

@@ -1,6 +1,6 @@
 //! The limits that the attribute's documentation names, those that compile. The others are in `ui`:
-//! `item_never_returns`, `item_const_fn`, `item_future_by_hand`, `key_pattern_in_async_trait`, and
-//! `dotted_unknown` of `key`. That `cargo build` checks what `cargo check` does not is in `ui.rs`.
+//! `item`, `key_pattern_in_async_trait`, and `dotted_unknown` of `key`. That `cargo build` checks what
+//! `cargo check` does not is in `ui.rs`.
 
 use redlock_runtime::{LockError, redis_lock};
 

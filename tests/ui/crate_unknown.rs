@@ -1,8 +1,0 @@
-use redlock_runtime::{LockError, redis_lock};
-
-#[redis_lock(key = "order:{id}", crate = ::redlok)]
-async fn pay(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-fn main() {}

@@ -1,8 +1,0 @@
-use redlock_runtime::{LockError, redis_lock};
-
-#[redis_lock(key = "order", expire = LEASE)]
-async fn pay() -> Result<(), LockError> {
-    Ok(())
-}
-
-fn main() {}

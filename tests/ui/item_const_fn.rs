@@ -1,6 +1,0 @@
-use redlock_runtime::redis_lock;
-
-#[redis_lock(key = "order")]
-const fn pay() {}
-
-fn main() {}

@@ -1,8 +1,0 @@
-use redlock_runtime::redis_lock;
-
-#[redis_lock(key = "order:{id}", on_error = async |_| 0)]
-async fn pay(id: u64) -> u64 {
-    id
-}
-
-fn main() {}

@@ -1,8 +1,0 @@
-use redlock_runtime::{LockError, redis_lock};
-
-#[redis_lock(key = "order:{id}", shared = true)]
-async fn pay(id: u64) -> Result<u64, LockError> {
-    Ok(id)
-}
-
-fn main() {}

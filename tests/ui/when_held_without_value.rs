@@ -1,8 +1,0 @@
-use redlock_runtime::{LockError, redis_lock};
-
-#[redis_lock(key = "job", when_held)]
-async fn job() -> Result<(), LockError> {
-    Ok(())
-}
-
-fn main() {}
