@@ -1,10 +1,10 @@
 //! How a program starts: `install` waits until locks are granted, or says why none can.
 //!
-//! A program of its own: what is installed, and who listens to warnings, holds for a whole process.
+//! A program of its own: what is installed holds for a whole process.
 
 mod common;
 
-use std::{fmt, future::pending, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{future::pending, net::Ipv4Addr, time::Duration};
 
 use common::{
     await_state,
@@ -18,11 +18,6 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::Mutex,
-};
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::Field,
-    span::{Attributes, Id, Record},
 };
 
 /// There is one installed node set in a process.
@@ -39,6 +34,16 @@ fn with_brief_quarantine(urls: impl IntoIterator<Item = String>) -> Builder {
         .connect_timeout(PATIENCE)
         .expire(Duration::from_millis(500))
         .max_lease(Duration::from_secs(1))
+}
+
+/// Why there is no majority, in one line.
+async fn refused(builder: Builder) -> String {
+    let _one = INSTALLED.lock().await;
+    let error = builder.install().await.unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.problems()[0].kind, ProblemKind::NoQuorum, "{text}");
+    assert!(!text.contains('\n'), "{text}");
+    text
 }
 
 /// A cluster of one server, which is used some seconds after it was found first.
@@ -140,29 +145,19 @@ async fn errors_read_the_same_where_main_prints_them() {
 #[tokio::test]
 async fn servers_that_cannot_be_nodes_are_told_apart() {
     let master = Server::start();
-    let replica_of = master.port().to_string();
-    let _one = INSTALLED.lock().await;
-    for (args, word) in [
-        (vec!["--cluster-enabled", "yes"], "redis+cluster://"),
-        (vec!["--replicaof", "127.0.0.1", &replica_of], "its master"),
-    ] {
-        let server = Server::builder().args(args).start();
-        let builder = unhurried([server.url()]);
-        let error = builder.install().await.unwrap_err();
-        let text = error.to_string();
-        assert_eq!(error.problems()[0].kind, ProblemKind::NoQuorum, "{text}");
-        assert!(text.contains(word), "{text}");
-    }
-}
-
-#[tokio::test]
-async fn a_sentinel_is_told_apart() {
+    let replica_of = ["--replicaof", "127.0.0.1", &master.port().to_string()];
+    let replica = Server::builder().args(replica_of).start();
+    let in_cluster = Server::builder().args(["--cluster-enabled", "yes"]);
+    let in_cluster = in_cluster.start();
     let sentinel = Sentinel::start();
-    let _one = INSTALLED.lock().await;
-    let error = unhurried([sentinel.url()]).install().await.unwrap_err();
-    let text = error.to_string();
-    assert_eq!(error.problems()[0].kind, ProblemKind::NoQuorum, "{text}");
-    assert!(text.contains("it may be a Sentinel"), "{text}");
+    for (url, words) in [
+        (in_cluster.url(), "redis+cluster://"),
+        (replica.url(), "its master"),
+        (sentinel.url(), "it may be a Sentinel"),
+    ] {
+        let text = refused(unhurried([&url])).await;
+        assert!(text.contains(words), "{text}");
+    }
 }
 
 /// Each kind of address at which there is no node, and the words that name what to check.
@@ -181,7 +176,6 @@ async fn addresses_without_a_node_are_told_apart() {
         pending::<()>().await;
     });
     let silent = silent.await;
-    let _one = INSTALLED.lock().await;
     for (url, words) in [
         (
             format!("redis://127.0.0.1:{}", nobody.number()),
@@ -223,11 +217,8 @@ async fn addresses_without_a_node_are_told_apart() {
             30
         };
         let builder = unhurried([&url]).connect_timeout(Duration::from_secs(patience));
-        let error = builder.install().await.unwrap_err();
-        let text = error.to_string();
-        assert_eq!(error.problems()[0].kind, ProblemKind::NoQuorum, "{text}");
+        let text = refused(builder).await;
         assert!(text.contains(words), "{url}: {text}");
-        assert!(!text.contains('\n'), "{text}");
     }
 }
 
@@ -248,7 +239,6 @@ async fn servers_and_clients_that_do_not_fit_by_tls_are_told_apart() {
     let (cert, key) = (client.cert.display(), client.key.display());
     let of_stranger = format!("?cert={cert}&key={key}");
     let unknown = format!("?cacert={}", stranger.file().display());
-    let _one = INSTALLED.lock().await;
     for (url, words) in [
         (
             format!("rediss://127.0.0.1:{}", good.server.port()),
@@ -276,11 +266,8 @@ async fn servers_and_clients_that_do_not_fit_by_tls_are_told_apart() {
         let is_silent = url.ends_with(&good.server.port().to_string());
         let patience = Duration::from_secs(if is_silent { 1 } else { 30 });
         let builder = unhurried([&url]).tls(tls).connect_timeout(patience);
-        let error = builder.install().await.unwrap_err();
-        let text = error.to_string();
-        assert_eq!(error.problems()[0].kind, ProblemKind::NoQuorum, "{text}");
+        let text = refused(builder).await;
         assert!(text.contains(words), "{url}: {text}");
-        assert!(!text.contains('\n'), "{text}");
     }
 }
 
@@ -297,97 +284,4 @@ where
         }
     });
     port
-}
-
-#[tokio::test]
-async fn an_operator_reads_what_works_and_was_hardly_meant() {
-    let _one = INSTALLED.lock().await;
-    let heard = Heard::default();
-    let _listening = tracing::subscriber::set_default(heard.clone());
-
-    let cluster = Cluster::start(4);
-    let three = || cluster.urls().into_iter().take(3);
-    let _silent = unhurried(three()).build().await.unwrap();
-    assert!(heard.take().is_empty());
-
-    let _even = unhurried(cluster.urls()).build().await.unwrap();
-    let [even] = &heard.take()[..] else {
-        panic!("one warning");
-    };
-    assert!(even.starts_with("WARN redlock: with 4 nodes, "), "{even}");
-
-    cluster[1].kill();
-    let _one_down = unhurried(three()).build().await.unwrap();
-    let [one_down] = &heard.take()[..] else {
-        panic!("one warning");
-    };
-    let address = format!("127.0.0.1:{} is unreachable", cluster[1].port());
-    assert!(one_down.starts_with("WARN redlock: 2 of 3"), "{one_down}");
-    assert!(one_down.contains(&address), "{one_down}");
-
-    cluster[2].kill();
-    let degraded = unhurried(three()).require_quorum(false);
-    let _degraded = degraded.install().await.unwrap();
-    let [degraded] = &heard.take()[..] else {
-        panic!("one warning");
-    };
-    assert!(
-        degraded.starts_with("WARN redlock: starting without a majority: 1 of 3"),
-        "{degraded}"
-    );
-}
-
-#[tokio::test]
-async fn an_operator_reads_of_certificates_that_are_not_verified() {
-    let heard = Heard::default();
-    let _listening = tracing::subscriber::set_default(heard.clone());
-    let nobody = Port::reserve();
-    let address = format!("127.0.0.1:{}", nobody.number());
-    for (rest, is_insecure) in [("", false), ("#insecure", true)] {
-        let authority = Authority::new();
-        let builder = unhurried([format!("rediss://{address}{rest}")]);
-        let builder = builder.tls(Tls::new().cacert_file(authority.file()));
-        let _redlock = builder.build().await.unwrap();
-        let warning = format!("WARN redlock: the certificate of {address} is not verified");
-        let heard = heard.take();
-        let warned = heard.iter().any(|line| line.starts_with(&warning));
-        assert_eq!(warned, is_insecure, "{heard:?}");
-    }
-}
-
-/// What was written, as `LEVEL message`.
-#[derive(Clone, Debug, Default)]
-struct Heard(Arc<std::sync::Mutex<Vec<String>>>);
-
-impl Heard {
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
-
-impl Subscriber for Heard {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("redlock_runtime")
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut |field: &Field, message: &dyn fmt::Debug| {
-            if field.name() == "message" {
-                let line = format!("{} {message:?}", event.metadata().level());
-                self.0.lock().unwrap().push(line);
-            }
-        });
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }

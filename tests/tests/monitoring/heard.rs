@@ -72,6 +72,13 @@ impl Heard {
         self.when(name, |all| all.events.iter().any(is_it)).await;
     }
 
+    /// How many events have names that begin like this, and this text.
+    pub(crate) fn count(&self, name: &str, text: &str) -> usize {
+        let is_it =
+            |item: &&Item| item.kind.name.starts_with(name) && item.message().contains(text);
+        self.all().events.iter().filter(is_it).count()
+    }
+
     async fn when(&self, what: &str, is_so: impl Fn(&All) -> bool) {
         let waiting = async {
             loop {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt, future::join};
-use redlock_runtime::{Builder, Lock, Redlock};
+use redlock_runtime::{Builder, Lock, Redlock, Tls};
 use redlock_tests::{Cluster, Port, Server};
 
 use crate::{
     common::{
-        NEVER, acquire_on_all, await_up, await_watched, connect, connect_by, found, set_user,
-        unhurried,
+        NEVER, acquire_on_all, await_up, await_watched, certificates::Authority, connect,
+        connect_by, found, set_user, unhurried,
     },
     heard::Heard,
 };
@@ -128,26 +128,43 @@ async fn clock_ahead(heard: &Heard) {
 }
 
 async fn mistakes_at_the_start(heard: &Heard) {
-    let without_config = Server::builder().hide(["CONFIG"]);
-    let cluster = Cluster::start_with(4, &without_config);
-    cluster[3].kill();
+    let cluster = Cluster::start(4);
+    let three = || unhurried(cluster.urls().into_iter().take(3));
+    let count = || heard.count("redlock.start.", "");
+    let before = count();
+    let _well = three().build().await.unwrap();
+    assert_eq!(count(), before);
     let _even = unhurried(cluster.urls()).build().await.unwrap();
     heard.until("redlock.start.even_number", "4 nodes").await;
-    heard
-        .until("redlock.start.incomplete", "3 of 4 nodes vote")
-        .await;
+    cluster[1].kill();
+    let _incomplete = three().build().await.unwrap();
+    let name = "redlock.start.incomplete";
+    heard.until(name, "2 of 3 nodes vote").await;
+    let down = format!("127.0.0.1:{} is unreachable", cluster[1].port());
+    heard.until(name, &down).await;
+    assert_eq!(count(), before + 2, "each once");
 
+    let without_config = Server::builder().hide(["CONFIG"]).start();
+    let limited = unhurried([without_config.url()]);
+    let _limited = limited.build().await.unwrap();
     heard
         .until("redlock.start.limited", "does not allow `CONFIG GET`")
         .await;
 
     let nobody = Port::reserve();
-    let tls = format!("rediss://127.0.0.1:{}#insecure", nobody.number());
-    let builder = unhurried([tls]).require_quorum(false);
-    let _nobody = builder.install().await.unwrap();
-    heard
-        .until("redlock.start.unverified", "is not verified")
-        .await;
+    let address = format!("127.0.0.1:{}", nobody.number());
+    let authority = Authority::new();
+    let builder = |rest: &str| {
+        let tls = Tls::new().cacert_file(authority.file());
+        let builder = Redlock::builder().nodes([format!("rediss://{address}{rest}")]);
+        builder.tls(tls).require_quorum(false)
+    };
+    let name = "redlock.start.unverified";
+    let insecure = format!("the certificate of {address} is not verified");
+    let _verified = builder("").build().await.unwrap();
+    assert_eq!(heard.count(name, &insecure), 0);
+    let _nobody = builder("#insecure").install().await.unwrap();
+    heard.until(name, &insecure).await;
     heard
         .until("redlock.start.no_quorum", "0 of 1 node vote")
         .await;
