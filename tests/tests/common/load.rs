@@ -1,14 +1,14 @@
-//! Two processes that lock all the time.
+//! Processes that lock all the time.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
 
-use redlock_runtime::{Builder, NodeState, Redlock, WhyKind};
+use redlock_runtime::{Builder, Guard, Lock, LockError, NodeState, Redlock, WhyKind};
 use redlock_tests::Server;
 use tokio::task::JoinSet;
 
@@ -32,57 +32,89 @@ pub async fn voting(builder: Builder) -> Redlock {
     redlock
 }
 
+/// What all sections of a test protect.
+#[derive(Default)]
+struct Resource {
+    inside: AtomicUsize,
+    token: AtomicU64,
+}
+
+impl Resource {
+    /// One section: looks whether it is alone, and later than all before it.
+    async fn visit(&self, guard: &Guard) {
+        assert_eq!(self.inside.fetch_add(1, SeqCst), 0, "two have the lock");
+        let token = guard.fencing_token().unwrap().get();
+        tokio::task::yield_now().await;
+        let was_held = guard.is_held();
+        assert_eq!(self.inside.fetch_sub(1, SeqCst), 1, "two have the lock");
+        let last = self.token.fetch_max(token, SeqCst);
+        assert!(!was_held || token > last, "{token} after {last}");
+    }
+}
+
 /// Sections that exclude each other, and look whether they do.
 pub struct Load {
-    tasks: JoinSet<()>,
+    tasks: JoinSet<Vec<LockError>>,
+    wait: Duration,
+    resource: Arc<Resource>,
     sections: Arc<AtomicUsize>,
     is_over: Arc<AtomicBool>,
 }
 
 impl Load {
-    pub fn start(redlocks: &[Redlock; 2]) -> Self {
-        let mut tasks = JoinSet::new();
-        let sections = Arc::new(AtomicUsize::new(0));
-        let is_over = Arc::new(AtomicBool::new(false));
-        let inside = Arc::new(AtomicUsize::new(0));
-        for redlock in redlocks.iter().flat_map(|redlock| [redlock, redlock]) {
-            let (redlock, inside) = (redlock.clone(), Arc::clone(&inside));
-            let (sections, is_over) = (Arc::clone(&sections), Arc::clone(&is_over));
-            tasks.spawn(async move {
-                let mut last = 0;
-                while !is_over.load(SeqCst) {
-                    let Ok(guard) = redlock.lock("k").wait(BRIEF).acquire().await else {
-                        continue;
-                    };
-                    assert_eq!(inside.fetch_add(1, SeqCst), 0, "two have the lock");
-                    let token = guard.fencing_token().unwrap().get();
-                    tokio::task::yield_now().await;
-                    let was_held = guard.is_held();
-                    assert_eq!(inside.fetch_sub(1, SeqCst), 1, "two have the lock");
-                    assert!(!was_held || token > last, "{token} after {last}");
-                    last = token;
-                    sections.fetch_add(1, SeqCst);
-                    guard.release().await;
-                }
-            });
-        }
-        Self {
-            tasks,
-            sections,
-            is_over,
-        }
+    /// Of processes that wait so long for each lock.
+    pub fn start(redlocks: &[Redlock], wait: Duration) -> Self {
+        Self::of(redlocks, wait, Arc::default())
     }
 
+    /// Of another process, on the same lock.
+    pub fn beside(&self, redlock: Redlock) -> Self {
+        Self::of(&[redlock], self.wait, Arc::clone(&self.resource))
+    }
+
+    fn of(redlocks: &[Redlock], wait: Duration, resource: Arc<Resource>) -> Self {
+        let mut load = Self {
+            tasks: JoinSet::new(),
+            wait,
+            resource,
+            sections: Arc::default(),
+            is_over: Arc::default(),
+        };
+        for redlock in redlocks.iter().flat_map(|redlock| [redlock, redlock]) {
+            load.spawn(redlock.lock("load").wait(wait));
+        }
+        load
+    }
+
+    fn spawn(&mut self, lock: Lock) {
+        let resource = Arc::clone(&self.resource);
+        let (sections, is_over) = (Arc::clone(&self.sections), Arc::clone(&self.is_over));
+        self.tasks.spawn(async move {
+            let mut refused = Vec::new();
+            while !is_over.load(SeqCst) {
+                match lock.clone().acquire().await {
+                    Ok(guard) => {
+                        resource.visit(&guard).await;
+                        sections.fetch_add(1, SeqCst);
+                        guard.release().await;
+                    }
+                    Err(error) => refused.push(error),
+                }
+            }
+            refused
+        });
+    }
+
+    /// Waits until there have been some more.
     pub async fn goes_on(&self) {
         let before = self.sections.load(SeqCst);
         await_state("more sections", || self.sections.load(SeqCst) > before + 20).await;
     }
 
-    pub async fn end(mut self) {
+    /// Why locks were refused.
+    pub async fn end(self) -> Vec<LockError> {
         self.is_over.store(true, SeqCst);
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.unwrap();
-        }
+        self.tasks.join_all().await.concat()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use crate::common::{
     await_state,
     certificates::{Authority, here},
-    load::{Load, brief, voting},
+    load::{BRIEF, Load, brief, voting},
     set_user,
 };
 use redlock_runtime::{NodeState, Redlock, Release};
@@ -21,7 +21,7 @@ async fn succession(
     happen: impl AsyncFnOnce(&RedisCluster, &[Redlock; 2]),
 ) -> [Redlock; 2] {
     let redlocks = set.redlocks().await;
-    let load = Load::start(&redlocks);
+    let load = Load::start(&redlocks, BRIEF);
     load.goes_on().await;
     happen(&set.cluster, &redlocks).await;
     load.goes_on().await;
@@ -43,7 +43,7 @@ async fn a_replica_that_takes_over_is_quarantined_and_then_votes() {
     .await;
 
     // The node is needed, and serves.
-    let load = Load::start(&redlocks);
+    let load = Load::start(&redlocks, BRIEF);
     set.others[0].kill();
     await_state("an outage", || {
         redlocks.iter().all(|redlock| !redlock.nodes()[0].is_up())

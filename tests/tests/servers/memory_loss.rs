@@ -1,15 +1,9 @@
 //! Nodes lose their memory under locks that are held.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::common::{
-    asks_for_its_record, await_quarantine, await_state, await_up, extend_by, found, unhurried,
+    asks_for_its_record, await_quarantine, await_up, extend_by, found, load::Load, unhurried,
 };
 use redlock_runtime::{Builder, Redlock, Release};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server, Traffic};
@@ -106,7 +100,7 @@ fn urls(proxies: &[Proxy]) -> Vec<String> {
 // ---- one node after the other
 
 /// No node has kept the key of the renewed lock in the end: it lives because nodes that vote again
-/// are given it again. Three such rounds in real time are `--bin rolling_restart`.
+/// are given it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_refuses_no_lock_and_ends_no_renewed_one() {
     let cluster = Cluster::start(3);
@@ -115,77 +109,27 @@ async fn a_rolling_restart_refuses_no_lock_and_ends_no_renewed_one() {
     let holder = fleet(urls(&proxies)).build().await.unwrap();
     let lock = holder.lock(KEY).expire(LONG).renew().wait(PATIENCE);
     let guard = lock.acquire().await.unwrap();
-    let load = Load::start(&cluster).await;
+    let mut clients = vec![holder];
+    for _ in 0..2 {
+        clients.push(fleet(cluster.urls()).build().await.unwrap());
+    }
+    let load = Load::start(&clients[1..], PATIENCE / 3);
 
     for node in 0..3 {
         cluster[node].restart();
         assert!(!cluster[node].exists(KEY));
-        for client in load.clients.iter().chain([&holder]) {
+        for client in &clients {
             await_quarantine(client, node).await;
         }
-        for client in load.clients.iter().chain([&holder]) {
+        for client in &clients {
             await_up(client).await;
         }
         cluster[node].await_event(KEY, "set", 1).await;
-        load.await_more().await;
+        load.goes_on().await;
         extend_by(&guard, node, &proxies).await;
     }
 
-    load.stop().await;
+    let refused = load.end().await;
+    assert!(refused.is_empty(), "{refused:#?}");
     assert_eq!(guard.release().await, Release::Released);
-}
-
-/// Clients that take one lock after the other, each of which must be granted.
-struct Load {
-    clients: Vec<Redlock>,
-    tasks: JoinSet<()>,
-    sections: Arc<AtomicUsize>,
-    is_over: Arc<AtomicBool>,
-}
-
-impl Load {
-    async fn start(cluster: &Cluster) -> Self {
-        let mut load = Self {
-            clients: Vec::new(),
-            tasks: JoinSet::new(),
-            sections: Arc::default(),
-            is_over: Arc::default(),
-        };
-        for _ in 0..2 {
-            let client = fleet(cluster.urls()).build().await.unwrap();
-            for key in ["shared", "shared", "other"] {
-                load.spawn(client.clone(), key);
-            }
-            load.clients.push(client);
-        }
-        load
-    }
-
-    fn spawn(&mut self, client: Redlock, key: &'static str) {
-        let (sections, is_over) = (Arc::clone(&self.sections), Arc::clone(&self.is_over));
-        self.tasks.spawn(async move {
-            while !is_over.load(Ordering::Relaxed) {
-                let lock = client.lock(key).wait(PATIENCE / 3);
-                let guard = lock.acquire().await.unwrap();
-                // What is done under it.
-                tokio::time::sleep(Duration::from_millis(1)).await;
-                drop(guard);
-                sections.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-    }
-
-    /// Returns when they have had some more.
-    async fn await_more(&self) {
-        let enough = self.sections.load(Ordering::Relaxed) + 100;
-        await_state("more locks", || {
-            self.sections.load(Ordering::Relaxed) >= enough
-        })
-        .await;
-    }
-
-    async fn stop(self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        assert_eq!(self.tasks.join_all().await.len(), 6);
-    }
 }

@@ -3,7 +3,7 @@
 use crate::common::{
     await_state,
     certificates::{Authority, here, localhost},
-    load::{Load, await_handover, brief as builder, voting},
+    load::{BRIEF, Load, await_handover, brief as builder, voting},
 };
 use redlock_runtime::{Builder, NodeState, ProblemKind, Redlock, Release, Tls};
 use redlock_tests::{Cluster, Sentinel, Server, StandIn, redis};
@@ -38,7 +38,7 @@ async fn a_replica_that_is_promoted_is_quarantined_and_then_votes() {
         marker(&replica) == marker(&master)
     })
     .await;
-    let load = Load::start(&redlocks);
+    let load = Load::start(&redlocks, BRIEF);
 
     master.kill();
     // One of them may come to it when the quarantine is over.
