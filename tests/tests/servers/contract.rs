@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use redlock_runtime::{FencingToken, Guard, Lock, LockError, Redlock, Release, redis_lock};
 use redlock_tests::Cluster;
 
-use crate::common::await_state;
+use crate::common::{await_state, connect};
 
 /// Does not run out while a test runs.
 const LONG: Duration = Duration::from_secs(60);
@@ -116,10 +117,47 @@ async fn several_permits_of_one_lock_are_had_at_once() {
         in_use.fetch_sub(weight, SeqCst);
         assert_eq!(guard.release().await, Release::Released);
     });
-    futures_util::future::join_all(calls).await;
+    join_all(calls).await;
     for key in ["gate", "0", "1", "2", "3"] {
         cluster.await_free(&format!("cores#__redlock:{key}")).await;
     }
+}
+
+/// Of five processes, again and again.
+#[tokio::test]
+async fn of_processes_that_ask_at_the_same_instant_without_waiting_exactly_one_wins() {
+    let cluster = Cluster::start(5);
+    let fleet = join_all((0..5).map(|_| connect(&cluster))).await;
+    for _ in 0..50 {
+        let asked = fleet.iter().map(|redlock| redlock.lock("k").acquire());
+        let (won, lost): (Vec<_>, Vec<_>) =
+            join_all(asked).await.into_iter().partition(Result::is_ok);
+        assert_eq!(won.len(), 1, "{lost:#?}");
+        for guard in won {
+            assert_eq!(guard.unwrap().release().await, Release::Released);
+        }
+    }
+}
+
+/// A reader of another process waits meanwhile.
+#[tokio::test]
+async fn a_writer_that_becomes_a_reader_lets_readers_in_and_no_writer() {
+    let cluster = Cluster::start(3);
+    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
+    let guard = one.lock("k").acquire().await.unwrap();
+    let token = guard.fencing_token().unwrap();
+    let reader = tokio::spawn(two.lock("k").shared().wait(LONG).acquire());
+    guard.downgrade().await.unwrap();
+    let reader = reader.await.unwrap().unwrap();
+    let beside = reader.fencing_token().unwrap();
+    assert!(beside > token);
+    let writer = two.lock("k").wait(LONG).acquire();
+    let error = two.lock("k").try_acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended(_)), "{error}");
+    assert_eq!(guard.release().await, Release::Released);
+    assert_eq!(reader.release().await, Release::Released);
+    let writer = writer.await.unwrap();
+    assert!(writer.fencing_token().unwrap() > beside);
 }
 
 // ---- the nodes

@@ -14,7 +14,6 @@ mod contract;
 mod credentials;
 mod election;
 mod eviction;
-mod exclusion;
 mod faults;
 mod fencing;
 mod guide;

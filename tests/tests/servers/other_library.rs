@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlock_runtime::{LockError, Redlock};
-use redlock_tests::Cluster;
+use redlock_tests::{Cluster, Worker};
 use rslock::LockManager;
 
 use crate::common::unhurried;
@@ -96,4 +96,11 @@ async fn another_library_on_the_key_of_a_permit_has_that_permit() {
         // The lock without permits is another one.
         theirs.lock("exports".as_bytes(), TTL).await.unwrap();
     }
+}
+
+/// As a program that is run at more length by hand. No update is lost with or without `mixed_fleet(true)`, and with it
+/// the other library gets a quarter of the sections or more.
+#[test]
+fn clients_of_another_library_under_load_exclude_us_and_get_their_share() {
+    Worker::spawn(env!("CARGO_BIN_EXE_mixed_fleet"), &["2"], &[]).wait_success();
 }
