@@ -1,105 +1,11 @@
 //! Leader election, on real servers.
 
-use std::{collections::BTreeMap, time::Instant};
-
 use redlock_runtime::{Leader, LockError, Observation, Redlock, Release};
-use redlock_tests::{Cluster, Server, Worker};
+use redlock_tests::{Cluster, Server};
 
 use crate::common::{await_state, connect, documented_rules, set_user, unhurried};
 
-const CANDIDATES: usize = 3;
-
 const RESIGNATIONS: usize = 20;
-
-/// A process that campaigns until it is killed.
-fn candidate(cluster: &Cluster, store: &Server) -> Worker {
-    let environment = [
-        ("REDLOCK_NODES", &*cluster.url_list()),
-        ("STORE", &store.own_url()),
-    ];
-    let worker = Worker::spawn(env!("CARGO_BIN_EXE_candidate"), &[], &environment);
-    worker.expect_line("ready");
-    worker
-}
-
-/// Token and process of each write, in the order in which the store has accepted them.
-fn accepted(store: &Server, from: &str) -> Vec<(u64, u32)> {
-    let entries: Vec<String> = store.query(&["LRANGE", "{term}", from, "-1"]);
-    let pair = |entry: String| {
-        let (token, process) = entry.split_once(' ').unwrap();
-        (token.parse().unwrap(), process.parse().unwrap())
-    };
-    entries.into_iter().map(pair).collect()
-}
-
-#[tokio::test]
-async fn each_killed_leader_is_succeeded_and_no_two_lead_at_a_time() {
-    kill_leaders(3).await;
-}
-
-/// `cargo test --release -p redlock-tests --test servers election::twenty -- --ignored --nocapture` prints how long
-/// the fleet was without a leader.
-#[tokio::test]
-#[ignore = "it takes a minute"]
-async fn twenty_killed_leaders_are_succeeded_and_no_two_lead_at_a_time() {
-    kill_leaders(20).await;
-}
-
-/// Kills one leader after the other, each as soon as the store has accepted a write of it.
-async fn kill_leaders(kills: usize) {
-    let (cluster, store) = (Cluster::start(3), Server::start());
-    let mut candidates: Vec<Worker> = (0..CANDIDATES)
-        .map(|_| candidate(&cluster, &store))
-        .collect();
-    let builder = Redlock::builder().nodes(cluster.urls()).assume_fresh(true);
-    let observer = builder.build().await.unwrap();
-    let mut leaders = observer.leader("scheduler").observe();
-    let (mut last, mut killed_at, mut gaps) = (0, None, Vec::new());
-    for _ in 0..=kills {
-        let mut leader = None;
-        await_state("a successor", || {
-            let newest = accepted(&store, "-1").pop();
-            leader = newest.filter(|(token, _)| *token > last);
-            leader.is_some()
-        })
-        .await;
-        gaps.extend(killed_at.map(|at: Instant| at.elapsed()));
-        let (token, process) = leader.unwrap();
-        // On a busy machine a leader can lose its lease by itself, and lead again.
-        let seen = loop {
-            let seen = leaders.next().await.unwrap();
-            if seen.token.get() >= token {
-                break seen;
-            }
-        };
-        if seen.token.get() == token {
-            assert_eq!(seen.value, process.to_string());
-        }
-        let at = candidates.iter().position(|it| it.pid() == process);
-        let killed = &mut candidates[at.expect("a process that lives leads")];
-        killed.kill();
-        killed_at = Some(Instant::now());
-        *killed = candidate(&cluster, &store);
-        last = token;
-    }
-    gaps.sort_unstable();
-    println!(
-        "{kills} leaders killed; the next one wrote after {:.2?} to {:.2?}, {:.2?} in the middle",
-        gaps[0],
-        gaps[kills - 1],
-        gaps[kills / 2]
-    );
-    let mut leaders = BTreeMap::new();
-    let mut largest = 0;
-    for (token, process) in accepted(&store, "0") {
-        assert!(token >= largest, "{token} after {largest}");
-        largest = token;
-        let leader = *leaders.entry(token).or_insert(process);
-        assert_eq!(leader, process, "two leaders have the token {token}");
-    }
-    assert!(leaders.len() > kills, "{leaders:?}");
-    assert_eq!(store.get("refused"), None, "two led at a time");
-}
 
 #[tokio::test]
 async fn a_leader_that_resigns_is_followed_by_the_process_that_waits() {
