@@ -68,14 +68,6 @@ impl Cluster {
         })
     }
 
-    /// The value at `key` on each server, in order; `None` also for one that does not run.
-    #[track_caller]
-    #[must_use]
-    pub fn holders(&self, key: &str) -> Vec<Option<String>> {
-        let value = |server: &Server| server.is_running().then(|| server.get(key)).flatten();
-        self.iter().map(value).collect()
-    }
-
     /// How many servers have something at `key`.
     #[track_caller]
     #[must_use]

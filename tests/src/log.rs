@@ -46,8 +46,4 @@ impl Log {
             }
         })
     }
-
-    pub(crate) fn text(&self) -> String {
-        self.0.read(|log| log.text.clone())
-    }
 }

@@ -65,12 +65,6 @@ impl Postgres {
             self.port.number()
         )
     }
-
-    /// The process id of the server.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.process.id()
-    }
 }
 
 impl Drop for Postgres {

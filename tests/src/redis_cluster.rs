@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{PATIENCE, Port, Server, ServerBuilder};
+use crate::{PATIENCE, Port, Server};
 
 /// Three masters, and a replica of each: servers 0 to 2, and 3 to 5 in the same order. Derefs to a slice of
 /// them. A replica takes over from a master that has not answered for a second.
@@ -59,18 +59,9 @@ impl RedisCluster {
     /// If that takes too long.
     #[must_use]
     pub fn start() -> Self {
-        Self::start_with(&Server::builder())
-    }
-
-    /// The same of servers with these settings.
-    ///
-    /// # Panics
-    /// If that takes too long.
-    #[must_use]
-    pub fn start_with(settings: &ServerBuilder) -> Self {
         let turn = Turn::wait();
         let bus: Vec<Port> = (0..6).map(|_| Port::reserve()).collect();
-        let servers = bus.iter().map(|bus| start(settings, bus)).collect();
+        let servers = bus.iter().map(start).collect();
         let cluster = Self {
             servers,
             _bus: bus,
@@ -226,9 +217,9 @@ impl RedisCluster {
     }
 }
 
-fn start(settings: &ServerBuilder, bus: &Port) -> Server {
-    let settings = settings.clone().args(["--cluster-enabled", "yes"]);
-    settings
+fn start(bus: &Port) -> Server {
+    Server::builder()
+        .args(["--cluster-enabled", "yes"])
         .args(["--cluster-port", &bus.number().to_string()])
         .args(["--cluster-node-timeout", NODE_TIMEOUT])
         // By default a replica gives up when no election of 20 s had a majority, as may be on a busy machine.

@@ -102,12 +102,6 @@ impl Server {
         self.0.with_running(|running| running.run_id.clone())
     }
 
-    /// What the server has logged since it started.
-    #[must_use]
-    pub fn log(&self) -> String {
-        self.0.with_running(Running::log)
-    }
-
     /// Whether there is a process, frozen or not.
     #[must_use]
     pub fn is_running(&self) -> bool {
@@ -182,12 +176,6 @@ impl Server {
         self.0.query(words)
     }
 
-    /// One round trip.
-    #[track_caller]
-    pub fn ping(&self) {
-        self.query::<()>(&["PING"]);
-    }
-
     /// The string at `key`, if there is one.
     #[track_caller]
     #[must_use]
@@ -200,21 +188,6 @@ impl Server {
     #[must_use]
     pub fn exists(&self, key: &str) -> bool {
         self.query(&["EXISTS", key])
-    }
-
-    /// How long `key` has to live; `None` if there is no such key.
-    ///
-    /// # Panics
-    ///
-    /// If the key never expires: no key of a lock may do that.
-    #[track_caller]
-    #[must_use]
-    pub fn pttl(&self, key: &str) -> Option<Duration> {
-        match self.query::<i64>(&["PTTL", key]) {
-            -2 => None,
-            -1 => panic!("{key} at port {} never expires", self.port()),
-            left => Some(Duration::from_millis(left.unsigned_abs())),
-        }
     }
 
     /// All keys, sorted.
@@ -361,7 +334,7 @@ impl Server {
             if !self.exists(key) {
                 return;
             }
-            self.ping();
+            self.command(&["PING"]);
         }
         assert!(
             !self.exists(key),

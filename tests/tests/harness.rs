@@ -17,14 +17,6 @@ const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n";
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-#[should_panic = "never expires"]
-fn a_key_without_expiry_is_a_failure() {
-    let server = Server::start();
-    server.command(&["SET", "key", "value"]);
-    let _ = server.pttl("key");
-}
-
-#[test]
 #[should_panic = "still holds key"]
 fn one_node_that_holds_is_enough_to_fail() {
     let cluster = Cluster::start(3);

@@ -21,7 +21,6 @@ pub(super) struct Running {
     pub(super) process: Process,
     pub(super) run_id: String,
     pub(super) history: History,
-    log: Log,
 }
 
 impl Running {
@@ -45,8 +44,7 @@ impl Running {
         let process = Process::spawn(&mut command);
         // It holds the writing ends; the log must end with the process.
         drop(command);
-        let log = Log::follow(output);
-        log.wait_ready("redis-server", "Ready to accept connections")?;
+        Log::follow(output).wait_ready("redis-server", "Ready to accept connections")?;
 
         let info: String = link
             .query(&["INFO", "server"])
@@ -62,12 +60,7 @@ impl Running {
             process,
             run_id: field("run_id:").expect("INFO has a run id").to_owned(),
             history: History::record(link),
-            log,
         })
-    }
-
-    pub(super) fn log(&self) -> String {
-        self.log.text()
     }
 }
 

@@ -189,32 +189,31 @@ async fn halves(halves: Halves) -> Result<(), LockError> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_partly_used_argument_stays_whole() {
-    let log = Log::default();
-    let used = witness("used", "order:halves", &log).await;
-    let unused = witness("unused", "order:halves", &log).await;
-    halves(Halves { used, unused }).await.unwrap();
-    assert_eq!(taken(&log), ["used held", "unused held"]);
-    assert_released("order:halves").await;
-}
-
 impl Halves {
-    #[redis_lock(key = "order:self-halves")]
+    #[redis_lock(key = "order:halves")]
     async fn consume(self) -> Result<(), LockError> {
-        assert_held("order:self-halves").await;
+        assert_held("order:halves").await;
         drop(self.used);
         Ok(())
     }
 }
 
 #[tokio::test]
-async fn a_partly_used_self_stays_whole() {
+async fn a_partly_used_argument_or_self_stays_whole() {
     let log = Log::default();
-    let used = witness("used", "order:self-halves", &log).await;
-    let unused = witness("unused", "order:self-halves", &log).await;
-    Halves { used, unused }.consume().await.unwrap();
-    assert_eq!(taken(&log), ["used held", "unused held"]);
+    for is_self in [false, true] {
+        let used = witness("used", "order:halves", &log).await;
+        let unused = witness("unused", "order:halves", &log).await;
+        let both = Halves { used, unused };
+        let consumed = match is_self {
+            true => both.consume().await,
+            false => halves(both).await,
+        };
+        consumed.unwrap();
+        let expected = ["used held", "unused held"];
+        assert_eq!(taken(&log), expected, "self: {is_self}");
+        assert_released("order:halves").await;
+    }
 }
 
 #[tokio::test]

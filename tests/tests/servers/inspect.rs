@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{documented_rules, set_user, unhurried};
 use redlock_runtime::{Builder, Guard, Holder, HolderKind, Inspection, LockError, Redlock, Report};
-use redlock_tests::{Cluster, PATIENCE};
+use redlock_tests::{Cluster, PATIENCE, Server};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -84,9 +84,7 @@ async fn who_is_refused_hears_what_the_holder_says() {
         let shows = |it: &Holder| it.has_majority && it.value.is_some();
         inspect_until(&other, "k", |found| found.holders.iter().any(shows)).await;
         let asking = lock(&other).value("10.0.0.8:8080");
-        for node in &cluster {
-            node.command(&["CONFIG", "RESETSTAT"]);
-        }
+        cluster.iter().for_each(Server::reset_counts);
         for wait in [Duration::ZERO, Duration::from_millis(50)] {
             let (heard, text) = value(asking.clone().wait(wait).acquire().await);
             assert_eq!(heard.as_deref(), Some("10.0.0.7:8080"));
@@ -94,13 +92,9 @@ async fn who_is_refused_hears_what_the_holder_says() {
         }
         // By two commands, and not by an inspection of all permits that there can be.
         for node in &cluster {
-            let stats: String = node.query(&["INFO", "commandstats"]);
-            assert!(!stats.contains("client|list"), "{stats}");
-            let sent = stats
-                .lines()
-                .filter_map(|line| line.strip_prefix("cmdstat_get:calls="));
-            let sent = sent.filter_map(|rest| rest.split(',').next()?.parse::<u32>().ok());
-            assert!(sent.sum::<u32>() < 50, "{stats}");
+            let sent = node.command_counts();
+            assert!(!sent.contains_key("client|list"), "{sent:?}");
+            assert!(sent.get("get").is_none_or(|sent| *sent < 50), "{sent:?}");
         }
         // Who shows nothing asks for nothing, and who has the lock itself asks no node.
         assert_eq!(value(lock(&other).try_acquire().await).0, None);
@@ -228,7 +222,7 @@ async fn the_holder_of_a_broken_lock_is_cut_off_and_the_next_one_has_a_larger_to
     assert!(next.fencing_token().unwrap() > token);
 
     // Too few servers tell what stands there.
-    cluster.iter().take(2).for_each(redlock_tests::Server::kill);
+    cluster.iter().take(2).for_each(Server::kill);
     let error = holder.break_lock("k").await.unwrap_err();
     let LockError::NoQuorum(report) = &error else {
         panic!("{error:?}");
