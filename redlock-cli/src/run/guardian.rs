@@ -10,8 +10,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::{fd::AsFd, unix::process::CommandExt},
-    path::PathBuf,
-    process::{self, ChildStdin, ExitCode, Stdio},
+    process::{self, ExitCode, Stdio},
     time::Duration,
 };
 
@@ -40,37 +39,35 @@ const CLOCK: ClockId = ClockId::Monotonic;
 /// The guardian, as the first process sees it.
 #[derive(Debug)]
 pub(super) struct Guardian {
+    /// To the end of its input it lets the command live.
     process: process::Child,
     /// The process group of the command.
     pub(super) group: Pid,
-    /// To its end the guardian lets the command live.
-    pipe: Option<ChildStdin>,
 }
 
 impl Guardian {
     /// Returns once it is at work.
     pub(super) fn start(remaining: Duration) -> io::Result<Self> {
-        let mut process = process::Command::new(program()?)
+        // This program, also if its file has been replaced or deleted since it was started.
+        let program = match cfg!(any(target_os = "linux", target_os = "android")) {
+            true => "/proc/self/exe".into(),
+            false => env::current_exe()?,
+        };
+        let process = process::Command::new(program)
             .arg0(NAME)
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let pipe = process.stdin.take();
-        if let Some(pipe) = &pipe {
+        if let Some(pipe) = &process.stdin {
             // The guardian may be stopped with its group, and then reads nothing.
             ioctl_fionbio(pipe, true)?;
         }
         let group = Pid::from_raw(process.id() as i32).ok_or(io::ErrorKind::NotFound)?;
-        let ready = process.stdout.take();
-        let mut guardian = Self {
-            process,
-            group,
-            pipe,
-        };
+        let mut guardian = Self { process, group };
         guardian.tell(remaining);
-        if let Some(mut ready) = ready {
+        if let Some(mut ready) = guardian.process.stdout.take() {
             ready.read_exact(&mut [0])?;
         }
         Ok(guardian)
@@ -81,7 +78,7 @@ impl Guardian {
         let until = u64::try_from((now() + remaining).as_nanos()).unwrap_or(u64::MAX);
         // A guardian that was killed guards nothing, and one that was stopped for long has its message to
         // come; this process still guards.
-        if let Some(pipe) = &mut self.pipe {
+        if let Some(pipe) = &mut self.process.stdin {
             let _ = pipe.write_all(&until.to_le_bytes());
         }
     }
@@ -104,17 +101,6 @@ impl Drop for Guardian {
     }
 }
 
-/// This program, also if its file has been replaced or deleted since it was started.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn program() -> io::Result<PathBuf> {
-    Ok("/proc/self/exe".into())
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn program() -> io::Result<PathBuf> {
-    env::current_exe()
-}
-
 fn now() -> Duration {
     let now = clock_gettime(CLOCK);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -123,10 +109,7 @@ fn now() -> Duration {
 /// What the guardian does, if this process is one.
 pub(crate) fn main() -> Option<ExitCode> {
     let is_guardian = env::args_os().next().is_some_and(|name| name == NAME);
-    is_guardian.then(|| match guard() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(output::INTERNAL),
-    })
+    is_guardian.then(|| ExitCode::from(guard().map_or(output::INTERNAL, |()| 0)))
 }
 
 fn guard() -> io::Result<()> {
@@ -162,10 +145,6 @@ fn guard() -> io::Result<()> {
 /// Waits for a message, or for the end of the pipe. False if the time was up before.
 fn has_message(pipe: &File, limit: Duration) -> Result<bool, Errno> {
     let mut polled = [PollFd::new(pipe, PollFlags::IN)];
-    let limit = limit.min(LONGEST_POLL);
-    let limit = Timespec {
-        tv_sec: limit.as_secs() as _,
-        tv_nsec: limit.subsec_nanos() as _,
-    };
+    let limit = Timespec::try_from(limit.min(LONGEST_POLL)).map_err(|_| Errno::INVAL)?;
     Ok(poll(&mut polled, Some(&limit))? > 0)
 }
