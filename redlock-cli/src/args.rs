@@ -6,14 +6,11 @@ use clap::{Parser, Subcommand, builder::NonEmptyStringValueParser};
 #[cfg(feature = "tls")]
 use redlock_runtime::Tls;
 use redlock_runtime::{
-    __tool::{Servers, urls},
+    __tool::{Servers, parse_duration, urls},
     Builder, Credentials, Options, Redlock, Renew,
 };
 
-use crate::{
-    duration,
-    output::{self, Failure},
-};
+use crate::output::{self, Failure};
 
 /// Runs commands under a lock over independent Redis servers, and shows, checks and frees the locks of a
 /// fleet.
@@ -32,8 +29,8 @@ pub(crate) struct Args {
 pub(crate) struct ServerArgs {
     /// URLs of the servers, with commas between them.
     #[arg(long, env = "REDLOCK_NODES", hide_env_values = true, global = true)]
-    #[arg(value_name = "URL,..", default_value = "", hide_default_value = true)]
-    nodes: String,
+    #[arg(value_name = "URL,..")]
+    nodes: Option<String>,
     /// The user for all nodes whose URLs name none. Without a password: one that needs none.
     #[arg(long, env = "REDLOCK_USER", global = true)]
     user: Option<String>,
@@ -56,11 +53,10 @@ pub(crate) struct ServerArgs {
     tls_key: Option<PathBuf>,
     /// What every key begins with on the nodes.
     #[arg(long, env = "REDLOCK_KEY_PREFIX", global = true)]
-    #[arg(default_value = "", hide_default_value = true)]
-    pub(crate) key_prefix: String,
+    key_prefix: Option<String>,
     /// How long a server may take to reply.
     #[arg(long, env = "REDLOCK_CONNECT_TIMEOUT", global = true)]
-    #[arg(default_value = "1s", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(default_value = "1s", value_parser = duration, value_name = "DURATION")]
     connect_timeout: Duration,
     /// Write JSON.
     #[arg(long, global = true, help_heading = "Output")]
@@ -124,10 +120,10 @@ pub(crate) struct RunArgs {
     #[arg(long, short, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) key: String,
     /// The lease: after a crash of this machine the lock is free after about this time.
-    #[arg(long, short, default_value = "30s", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, short, default_value = "30s", value_parser = duration, value_name = "DURATION")]
     pub(crate) expire: Duration,
     /// How long to wait for a lock that another client has, and for servers that cannot be used.
-    #[arg(long, short, default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, short, default_value = "0s", value_parser = duration, value_name = "DURATION")]
     pub(crate) wait: Duration,
     /// Renew the lease while the command runs. This is the default.
     #[arg(long, overrides_with = "no_renew")]
@@ -137,11 +133,11 @@ pub(crate) struct RunArgs {
     pub(crate) no_renew: bool,
     /// The longest time for which the command may have the lock, not less than the lease. The command gets SIGTERM
     /// earlier by `--grace`, and SIGKILL then.
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", conflicts_with = "no_renew")]
+    #[arg(long, value_parser = duration, value_name = "DURATION", conflicts_with = "no_renew")]
     pub(crate) max_hold: Option<Duration>,
     /// Keep the lock for at least this time, even if the command was quicker: of many machines whose clocks
     /// differ, one runs the job. With `--permits`, that number of commands start within this time. At most the lease.
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(crate) at_least: Option<Duration>,
     /// How many holders may have the lock at a time. All must name the same number.
     #[arg(long, value_name = "NUMBER", conflicts_with = "shared")]
@@ -161,7 +157,7 @@ pub(crate) struct RunArgs {
     /// The time between SIGTERM and SIGKILL if the command has to end. SIGTERM comes this long before the end
     /// of the lease, so the command is gone when the lock is. At most a third of the lease. Default: that, up
     /// to 5s.
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(crate) grace: Option<Duration>,
     /// How to exit if another client has the lock.
     #[arg(long, short = 'E', default_value_t = crate::output::HELD, value_name = "CODE")]
@@ -176,10 +172,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) keep_password: bool,
     /// The longest lease in the fleet. All that use the servers need the same.
-    #[arg(long, env = "REDLOCK_MAX_LEASE", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, env = "REDLOCK_MAX_LEASE", value_parser = duration, value_name = "DURATION")]
     pub(crate) max_lease: Option<Duration>,
     /// The guard band of the fleet. All that use the servers need the same.
-    #[arg(long, env = "REDLOCK_GUARD_BAND", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, env = "REDLOCK_GUARD_BAND", value_parser = duration, value_name = "DURATION")]
     pub(crate) guard_band: Option<Duration>,
     /// The command, and its arguments.
     #[arg(required = true, last = true)]
@@ -224,28 +220,30 @@ impl ServerArgs {
     /// To lock.
     pub(crate) fn builder(&self) -> Builder {
         let builder = Redlock::builder()
-            .nodes(urls(&self.nodes))
-            .key_prefix(&self.key_prefix)
+            .nodes(urls(self.nodes.as_deref().unwrap_or_default()))
+            .key_prefix(self.key_prefix.as_deref().unwrap_or_default())
             .connect_timeout(self.connect_timeout)
             .require_servers(true);
         #[cfg(feature = "tls")]
-        let builder = builder.tls(self.tls());
-        match (&self.user, self.password.as_deref()) {
-            (Some(user), password) => {
-                let password = password.unwrap_or_default();
-                builder.credentials(Credentials::new(&**user, password))
-            }
-            (None, Some(password)) => builder.credentials(Credentials::password_only(password)),
-            (None, None) => builder,
-        }
+        let builder = {
+            let tls = self.tls_ca.iter().fold(Tls::new(), Tls::cacert_file);
+            let tls = self.tls_cert.iter().fold(tls, Tls::cert_file);
+            builder.tls(self.tls_key.iter().fold(tls, Tls::key_file))
+        };
+        let password = self.password.as_deref();
+        let credentials = match &self.user {
+            Some(user) => Some(Credentials::new(&**user, password.unwrap_or_default())),
+            None => password.map(Credentials::password_only),
+        };
+        credentials.into_iter().fold(builder, Builder::credentials)
     }
+}
 
-    #[cfg(feature = "tls")]
-    fn tls(&self) -> Tls {
-        let tls = self.tls_ca.iter().fold(Tls::new(), Tls::cacert_file);
-        let tls = self.tls_cert.iter().fold(tls, Tls::cert_file);
-        self.tls_key.iter().fold(tls, Tls::key_file)
-    }
+/// Durations as configuration files have them: `500ms`, `30s`, `1.5m`, `1h`.
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    parse_duration(text).ok_or(
+        "write one number with one unit, in whole milliseconds, such as 500ms, 30s, 1.5m or 1h",
+    )
 }
 
 #[cfg(test)]

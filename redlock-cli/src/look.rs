@@ -1,13 +1,10 @@
 //! Looking at servers and locks, and freeing a lock.
 
-use std::{
-    io::{self, BufRead, Write},
-    time::Duration,
-};
+use std::io::{self, BufRead, Write};
 
 use redlock_runtime::{
     __tool::{vote, why},
-    ClientProcess, HolderKind, Inspection, Why,
+    ClientProcess, HolderKind, Inspection,
 };
 use serde_json::{Value as Json, json};
 
@@ -20,18 +17,18 @@ use crate::{
 pub(crate) async fn status(args: &ServerArgs) -> Result<u8, Failure> {
     let surveyed = survey(&args.open()?).await;
     let count = surveyed.len();
-    let voters = surveyed.iter().filter(|server| server.votes()).count();
+    let told = surveyed.iter().flat_map(|server| &server.told);
+    let voters = told.filter(|told| told.votes()).count();
     let has_majority = 2 * voters > count;
     if args.json {
         let nodes: Vec<Json> = surveyed.iter().map(json_of).collect();
-        let majority = has_majority;
-        output::line(&json!({ "nodes": nodes, "voters": voters, "majority": majority }));
+        output::line(&json!({ "nodes": nodes, "voters": voters, "majority": has_majority }));
     } else {
         for Server { address, told, .. } in &surveyed {
             match told {
                 Ok(told) => {
                     let version = told.version().unwrap_or("unknown");
-                    let up = told.uptime().map(|up| rounded(up.as_secs()));
+                    let up = told.uptime().map(rounded);
                     let up = up.map_or_else(String::new, |up| format!(", up {up}"));
                     let vote = told.vote().text;
                     output::line(&format_args!("{address}  {vote}  (version {version}{up})"));
@@ -41,14 +38,13 @@ pub(crate) async fn status(args: &ServerArgs) -> Result<u8, Failure> {
         }
         output::line(&vote(voters, count));
     }
-    let why = |server: &'_ Server| match &server.told {
-        Ok(told) => told.refusals.first().map(|(_, error)| why(error)),
-        Err(why) => Some(why.clone()),
+    let kind = |server: &Server| match &server.told {
+        Ok(told) => told.refusals.first().map(|(_, error)| why(error).kind),
+        Err(why) => Some(why.kind),
     };
-    let reasons: Vec<Why> = surveyed.iter().filter_map(why).collect();
     Ok(match has_majority {
         true => 0,
-        false => output::unusable(count, reasons.iter()),
+        false => output::unusable(count, surveyed.iter().filter_map(kind)),
     })
 }
 
@@ -61,16 +57,12 @@ fn json_of(Server { address, told, .. }: &Server) -> Json {
                 "state": vote.name,
                 "text": vote.text,
                 "version": told.version(),
-                "remaining_ms": vote.remaining.map(millis),
-                "uptime_seconds": told.uptime().map(|up| up.as_secs()),
+                "remaining_ms": vote.remaining.map(|time| time.as_millis()),
+                "uptime_seconds": told.uptime(),
             })
         }
         Err(reason) => json!({ "address": address, "state": "unreachable", "text": &*reason.text }),
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    time.as_millis() as u64
 }
 
 /// `3d`, `5h`, `7min`, `12s`
@@ -89,40 +81,40 @@ pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> Result<u8, Failure>
         true => output::line(&json_of_lock(&found)),
         false => output::line(&found),
     }
-    Ok(replied(&found))
-}
-
-/// Whether a majority has replied, as an exit code.
-fn replied(found: &Inspection) -> u8 {
     let nodes = &found.nodes;
     let problems = nodes.iter().filter_map(|node| node.problem.as_ref());
-    match 2 * problems.clone().count() < nodes.len() {
+    Ok(match 2 * problems.clone().count() < nodes.len() {
         true => 0,
-        false => output::unusable(nodes.len(), problems),
-    }
+        false => output::unusable(nodes.len(), problems.map(|why| why.kind)),
+    })
 }
 
 fn json_of_lock(found: &Inspection) -> Json {
     let holder = |holder: &redlock_runtime::Holder| {
         let nodes = holder.nodes.iter().map(|(address, remaining)| {
-            json!({ "address": **address, "remaining_ms": remaining.map(millis) })
+            json!({ "address": **address, "remaining_ms": remaining.map(|time| time.as_millis()) })
         });
+        let kind = match holder.kind {
+            HolderKind::Exclusive => "exclusive",
+            HolderKind::Shared => "shared",
+            _ => "foreign",
+        };
         json!({
-            "kind": kind(holder.kind),
+            "kind": kind,
             "owner": holder.owner,
             "value": holder.value,
             "permit": holder.permit,
             "process": holder.process.as_ref().map(json_of_process),
             "nodes": nodes.collect::<Vec<_>>(),
             "majority": holder.has_majority,
-            "remaining_ms": holder.remaining().map(millis),
+            "remaining_ms": holder.remaining().map(|time| time.as_millis()),
         })
     };
     let waiter = |waiter: &redlock_runtime::RemoteWaiter| {
         json!({
             "id": waiter.id,
             "process": waiter.process.as_ref().map(json_of_process),
-            "waited_ms": millis(waiter.waited),
+            "waited_ms": waiter.waited.as_millis(),
             "shared": waiter.is_shared,
         })
     };
@@ -153,60 +145,41 @@ fn json_of_process(process: &ClientProcess) -> Json {
     })
 }
 
-const fn kind(kind: HolderKind) -> &'static str {
-    match kind {
-        HolderKind::Exclusive => "exclusive",
-        HolderKind::Shared => "shared",
-        _ => "foreign",
-    }
-}
-
 pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result<u8, Failure> {
     let servers = args.open()?;
     if servers.check_deletable(key).is_err() {
         let text = "this is no lock, but what the library keeps on its nodes";
-        return Err(Failure::new(output::USAGE, text));
+        return Err(Failure(output::USAGE, text.to_owned()));
     }
     // Before it is shown.
     let marks = servers.marks(key).await;
-    let found = servers.inspect(key).await;
+    let mut found = servers.inspect(key).await;
     if !args.json {
         output::line(&found);
     }
     let marks = marks.map_err(|failed| {
-        let code = output::unusable(found.nodes.len(), failed.iter());
+        let code = output::unusable(found.nodes.len(), failed.iter().map(|why| why.kind));
         let text = "no majority of servers has replied; nothing was deleted";
         let first = failed.first().map_or("", |why| &*why.text);
-        Failure::new(code, format_args!("{text}; {first}"))
+        Failure(code, format!("{text}; {first}"))
     })?;
-    if marks.is_empty() {
-        return finish(args, &found, 0, "there is nothing to delete".to_owned());
-    }
-    if !yes && !confirmed() {
-        let text = "nothing was deleted; `--yes` deletes without a question";
-        return Err(Failure::new(output::USAGE, text));
-    }
-    let deleted = servers.delete(key, &marks).await;
-    let found = servers.inspect(key).await;
-    let text = match deleted {
-        0 => "the lock has changed hands, and was not deleted".to_owned(),
-        _ => {
-            let nodes = output::counted(deleted, "node");
-            format!("deleted on {nodes}; now {found}")
+    let mut deleted = 0;
+    if !marks.is_empty() {
+        if !yes && !confirmed() {
+            let text = "nothing was deleted; `--yes` deletes without a question";
+            return Err(Failure(output::USAGE, text.to_owned()));
         }
-    };
-    finish(args, &found, deleted, text)
-}
-
-fn finish(
-    args: &ServerArgs,
-    found: &Inspection,
-    deleted: usize,
-    text: String,
-) -> Result<u8, Failure> {
-    match args.json {
-        true => output::line(&json!({ "deleted_on": deleted, "lock": json_of_lock(found) })),
-        false => output::line(&text),
+        deleted = servers.delete(key, &marks).await;
+        found = servers.inspect(key).await;
+    }
+    let nodes = output::counted(deleted, "node");
+    match deleted {
+        _ if args.json => {
+            output::line(&json!({ "deleted_on": deleted, "lock": json_of_lock(&found) }));
+        }
+        0 if marks.is_empty() => output::line(&"there is nothing to delete"),
+        0 => output::line(&"the lock has changed hands, and was not deleted"),
+        _ => output::line(&format_args!("deleted on {nodes}; now {found}")),
     }
     Ok(0)
 }

@@ -2,7 +2,6 @@
 
 mod args;
 mod doctor;
-mod duration;
 mod look;
 mod output;
 mod reply;
@@ -38,7 +37,7 @@ fn carry_out(args: Args) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let runtime = runtime.map_err(|error| Failure::new(output::INTERNAL, error))?;
+    let runtime = runtime.map_err(|error| Failure(output::INTERNAL, error.to_string()))?;
     let Args { servers, command } = args;
     runtime.block_on(async move {
         match command {
@@ -55,13 +54,11 @@ fn carry_out(args: Args) -> Result<u8, Failure> {
                 Ok(0)
             }
             Command::Man { folder } => {
-                let made = fs::create_dir_all(&folder);
-                let written =
-                    made.and_then(|()| clap_mangen::generate_to(Args::command(), &folder));
                 let failed = |error| format!("{}: {error}", folder.display());
-                written
-                    .map(|()| 0)
-                    .map_err(|error| Failure(output::OUTPUT, failed(error)))
+                fs::create_dir_all(&folder)
+                    .and_then(|()| clap_mangen::generate_to(Args::command(), &folder))
+                    .map_err(|error| Failure(output::OUTPUT, failed(error)))?;
+                Ok(0)
             }
         }
     })

@@ -6,9 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-#[cfg(unix)]
-use redlock_runtime::LockError;
-use redlock_runtime::{ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind, Why, WhyKind};
+use redlock_runtime::{ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind, WhyKind};
 
 /// `doctor` has found a mistake.
 pub(crate) const FOUND: u8 = 1;
@@ -49,24 +47,10 @@ Exit codes:
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
 
-impl Failure {
-    pub(crate) fn new(code: u8, text: impl Display) -> Self {
-        Self(code, text.to_string())
-    }
-
-    /// Says it.
-    fn code(self) -> u8 {
-        if !self.1.is_empty() {
-            remark(&self.1);
-        }
-        self.0
-    }
-}
-
 /// The exit code if no majority of `count` servers can be used, by why they cannot: whether there would be
 /// one if they let the user in.
-pub(crate) fn unusable<'a>(count: usize, why: impl Iterator<Item = &'a Why>) -> u8 {
-    match 2 * why.filter(|why| why.kind == WhyKind::Denied).count() >= count {
+pub(crate) fn unusable(count: usize, why: impl Iterator<Item = WhyKind>) -> u8 {
+    match 2 * why.filter(|why| *why == WhyKind::Denied).count() >= count {
         true => CONFIG,
         false => UNAVAILABLE,
     }
@@ -75,15 +59,17 @@ pub(crate) fn unusable<'a>(count: usize, why: impl Iterator<Item = &'a Why>) -> 
 /// Whether a line of output is lost.
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
-/// The exit code of a command that ends like this.
+/// The exit code of a command that ends like this. Says what there is to say.
 pub(crate) fn code(done: Result<u8, Failure>) -> u8 {
-    match done {
-        Ok(0) if IS_INCOMPLETE.load(Relaxed) => {
-            Failure::new(OUTPUT, "the output could not be written").code()
-        }
-        Ok(code) => code,
-        Err(failure) => failure.code(),
+    let (code, text) = match done {
+        Ok(0) if IS_INCOMPLETE.load(Relaxed) => (OUTPUT, "the output could not be written".into()),
+        Ok(code) => (code, String::new()),
+        Err(Failure(code, text)) => (code, text),
+    };
+    if !text.is_empty() {
+        remark(&text);
     }
+    code
 }
 
 /// Says something beside the output. Its reader may be gone, which changes nothing else.
@@ -107,10 +93,8 @@ pub(crate) fn write(bytes: &[u8]) {
 
 /// `1 node`, `2 nodes`
 pub(crate) fn counted(count: usize, name: &str) -> String {
-    match count {
-        1 => format!("1 {name}"),
-        _ => format!("{count} {name}s"),
-    }
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {name}{s}")
 }
 
 /// What is wrong with the configuration. Names of options are those of this program, and what only the
@@ -131,22 +115,6 @@ pub(crate) fn in_words(error: &ConfigError) -> String {
     };
     let words: Option<Vec<String>> = error.problems().iter().map(words).collect();
     words.map_or_else(|| error.to_string(), |words| words.join("; "))
-}
-
-/// What is wrong with the lock.
-#[cfg(unix)]
-pub(crate) fn lock_in_words(error: &LockError) -> String {
-    match error {
-        LockError::Config(error) => in_words(error),
-        LockError::Quarantined(_) => {
-            format!("{}; to wait for it, use `--wait`", error.fact())
-        }
-        _ if error.is_short_of_time() => format!(
-            "{}; to hold it for longer, use a longer `--expire` or `--max-hold`",
-            error.fact()
-        ),
-        _ => error.fact(),
-    }
 }
 
 #[cfg(test)]

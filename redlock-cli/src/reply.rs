@@ -11,12 +11,16 @@ pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// What a server says that does not carry out a command.
-pub(crate) const fn error(value: &Value) -> Option<&ServerError> {
-    match value {
-        Value::ServerError(error) => Some(error),
+/// Of what was asked, that to which the server replies with an error, and the error.
+pub(crate) fn refused<'a, T>(
+    asked: &'a [T],
+    replies: &[Value],
+) -> impl Iterator<Item = (&'a T, ServerError)> {
+    let refused = |(asked, reply): (&'a T, &Value)| match reply {
+        Value::ServerError(error) => Some((asked, error.clone())),
         _ => None,
-    }
+    };
+    asked.iter().zip(replies).filter_map(refused)
 }
 
 /// Whether this error of a server is about what the user may do.
@@ -36,9 +40,8 @@ pub(crate) fn map(value: &Value) -> BTreeMap<String, String> {
 pub(crate) fn info(value: &Value) -> BTreeMap<String, String> {
     let text: String = from_redis_value(value.clone()).unwrap_or_default();
     let fields = text.lines().filter_map(|line| line.split_once(':'));
-    fields
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    fields.map(owned).collect()
 }
 
 /// Milliseconds since 1970 from the reply to TIME.

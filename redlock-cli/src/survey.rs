@@ -11,7 +11,7 @@ use redlock_runtime::{
 
 use crate::{
     doctor::Right,
-    reply::{error, info, is_about_rights, map, millis, words},
+    reply::{info, is_about_rights, map, millis, refused, words},
 };
 
 /// One server.
@@ -90,35 +90,23 @@ pub(crate) async fn survey(servers: &Servers) -> Vec<Server> {
         });
     }
     let count = surveyed.len();
-    let voters = surveyed.iter().filter(|server| server.votes());
-    let voters = voters.filter_map(|server| server.told.as_ref().ok());
+    let told = surveyed.iter().flat_map(|server| &server.told);
+    let voters = told.filter(|told| told.votes());
     let longest: Vec<Duration> = voters.filter_map(Told::longest).collect();
     for told in surveyed.iter_mut().flat_map(|server| &mut server.told) {
-        told.quarantine = told.millis("max_ttl").map(|max_ttl| {
-            let wait = quarantine(count, longest.iter().copied(), max_ttl);
-            told.millis("loss_first_start")
-                .map_or(wait, |first| first.min(wait))
-        });
+        let first = told.millis("loss_first_start").unwrap_or(Duration::MAX);
+        let wait = |max_ttl| first.min(quarantine(count, longest.iter().copied(), max_ttl));
+        told.quarantine = told.millis("max_ttl").map(wait);
     }
     surveyed
 }
 
 fn refusals(replies: &[Value]) -> Vec<(String, ServerError)> {
-    let refused =
-        |(command, reply): (&&str, &Value)| Some(((*command).to_owned(), error(reply)?.clone()));
-    let refused = ASKED.iter().zip(replies).filter_map(refused);
+    let refused = refused(&ASKED, replies).map(|(command, error)| ((*command).to_owned(), error));
     // Without that right locks work.
     let is_needed =
         |(command, error): &(String, ServerError)| command != "INFO" || !is_about_rights(error);
     refused.filter(is_needed).collect()
-}
-
-impl Server {
-    pub(crate) fn votes(&self) -> bool {
-        self.told
-            .as_ref()
-            .is_ok_and(|told| told.vote().name == "votes")
-    }
 }
 
 impl Told {
@@ -153,9 +141,9 @@ impl Told {
         of_valkey.or_else(|| self.field("redis_version"))
     }
 
-    pub(crate) fn uptime(&self) -> Option<Duration> {
-        let seconds = self.field("uptime_in_seconds")?.parse().ok()?;
-        Some(Duration::from_secs(seconds))
+    /// In seconds.
+    pub(crate) fn uptime(&self) -> Option<u64> {
+        self.field("uptime_in_seconds")?.parse().ok()
     }
 
     /// The policy by which it may delete locks.
@@ -177,6 +165,10 @@ impl Told {
         } else {
             return None;
         })
+    }
+
+    pub(crate) fn votes(&self) -> bool {
+        self.vote().name == "votes"
     }
 
     pub(crate) fn vote(&self) -> Vote {
@@ -204,26 +196,23 @@ impl Told {
         if is_lost && is_of_this("loss_server") {
             return self.quarantined();
         }
+        let restarted = "was restarted, which no process has noticed yet";
         match is_admitted {
             true if is_of_this("server") => Vote::new("votes", "votes"),
             false if !is_lost => Vote::new("unused", "has no record: unused yet, or emptied"),
-            _ => {
-                let text = "was restarted, which no process has noticed yet";
-                Vote::new("restarted", text)
-            }
+            _ => Vote::new("restarted", restarted),
         }
     }
 
     fn quarantined(&self) -> Vote {
         let age = || {
             let begin: i64 = self.of_record("loss_begin")?.parse().ok()?;
-            let age = u64::try_from(self.now?.checked_sub(begin)?).ok()?;
-            let age = Duration::from_millis(age);
-            Some((age, self.quarantine?.saturating_sub(age)))
+            u64::try_from(self.now?.checked_sub(begin)?).ok()
         };
-        let Some((age, left)) = age() else {
+        let (Some(age), Some(all)) = (age().map(Duration::from_millis), self.quarantine) else {
             return Vote::new("quarantined", "quarantined");
         };
+        let left = all.saturating_sub(age);
         let rest = match left.is_zero() {
             true => "and votes again once a process uses it".to_owned(),
             false => format!("for up to {left:.1?} more"),

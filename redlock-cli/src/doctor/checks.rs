@@ -10,7 +10,7 @@ use redlock_runtime::{
     Rejection,
 };
 
-use super::{Finding, Level, Level::*};
+use super::{Finding, Level, Level::*, Right};
 use crate::{
     look::rounded,
     survey::{Server, Told},
@@ -25,8 +25,8 @@ const CLOCK_DRIFT: f64 = 0.01;
 /// A lock that is free takes one round trip, and a round waits for 50 ms at the least.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(20);
 
-/// Later it is no news.
-const RECENTLY: Duration = Duration::from_secs(600);
+/// Later it is no news, in seconds.
+const RECENTLY: u64 = 600;
 
 pub(super) fn all(servers: &[Server]) -> Vec<Finding> {
     let mut findings = Findings::default();
@@ -86,16 +86,16 @@ impl<'a> Findings<'a> {
 
     fn of_processes(&mut self, servers: &'a [Server]) {
         let mut known: BTreeMap<&str, &str> = BTreeMap::new();
-        for server in servers {
-            let told = server.told.as_ref().ok();
-            let Some(process) = told.and_then(|told| told.field("run_id")) else {
-                continue;
-            };
-            let first = known.entry(process).or_insert(&server.address);
-            if *first != server.address {
-                self.node = Some(&server.address);
-                let text = format!("is the same server as {first}, which must not vote twice");
-                self.add(Error, "distinct", text);
+        for Server { address, told, .. } in servers {
+            if let Ok(told) = told
+                && let Some(process) = told.field("run_id")
+            {
+                let first = known.entry(process).or_insert(address);
+                if *first != address {
+                    self.node = Some(address);
+                    let text = format!("is the same server as {first}, which must not vote twice");
+                    self.add(Error, "distinct", text);
+                }
             }
         }
     }
@@ -115,26 +115,22 @@ impl<'a> Findings<'a> {
 
     fn of_differences(&mut self, servers: &[Server]) {
         let told = || servers.iter().flat_map(|server| &server.told);
-        let versions = distinct(told().filter_map(Told::version));
-        if versions.len() > 1 {
-            let versions = versions.join(", ");
+        if let Some(versions) = differing(told().filter_map(Told::version), ", ") {
             let text = format!("the servers have different versions: {versions}");
             self.add(Warning, "version", text);
         }
-        let longest = distinct(told().filter_map(|told| told.of_record("max_ttl")));
-        if longest.len() > 1 {
+        let longest = told().filter_map(|told| told.of_record("max_ttl"));
+        if let Some(longest) = differing(longest, " and ") {
             let text = format!(
                 "processes with different `max_lease` or `guard_band` use the servers: the longest keys are \
-                 {} ms",
-                longest.join(" and ")
+                 {longest} ms"
             );
             self.add(Error, "max-lease", text);
         }
-        let databases = distinct(servers.iter().map(|server| server.database.to_string()));
-        if databases.len() > 1 {
+        let databases = servers.iter().map(|server| server.database.to_string());
+        if let Some(databases) = differing(databases, ", ") {
             let text = format!(
-                "the URLs name different databases ({}): all clients must name the same one of a server",
-                databases.join(", ")
+                "the URLs name different databases ({databases}): all clients must name the same one of a server"
             );
             self.add(Warning, "database", text);
         }
@@ -231,7 +227,7 @@ impl<'a> Findings<'a> {
         let appends = is("appendonly", "yes");
         let is_durable = is("appendfsync", "always") && is("no-appendfsync-on-rewrite", "no");
         let saves = told.setting("save").is_some_and(|save| !save.is_empty());
-        let was_durable = told.vote().name == "votes" && told.of_record("durable") == Some("1");
+        let was_durable = told.votes() && told.of_record("durable") == Some("1");
         if appends && is_durable {
             let text = "writes each lock to disk, and votes at once after a restart";
             self.add(Note, "persistence", text);
@@ -248,16 +244,14 @@ impl<'a> Findings<'a> {
     }
 
     fn of_rights(&mut self, told: &Told, database: i64) {
-        for (right, error) in &told.lacks {
-            let rule = right.rule;
-            if rule == "+select" && database == 0 {
-                continue;
+        for (Right(rule, _, loss), error) in &told.lacks {
+            match loss {
+                None if *rule == "+select" && database == 0 => {}
+                None => self.add(Error, "rights", format!("lacks {rule} ({error})")),
+                Some(loss) => {
+                    self.add(Warning, "rights", format!("lacks {rule}: {loss} ({error})"))
+                }
             }
-            let (level, loss) = match right.loss {
-                Some(loss) => (Warning, format!(": {loss}")),
-                None => (Error, String::new()),
-            };
-            self.add(level, "rights", format!("lacks {rule}{loss} ({error})"));
         }
     }
 
@@ -286,7 +280,7 @@ impl<'a> Findings<'a> {
             self.add(Warning, "vote", vote.text);
         }
         if let Some(up) = told.uptime().filter(|up| *up < RECENTLY) {
-            let text = format!("was started {} ago", rounded(up.as_secs()));
+            let text = format!("was started {} ago", rounded(up));
             self.add(Note, "restart", text);
         }
     }
@@ -297,9 +291,11 @@ fn is_set(value: Option<&str>) -> bool {
     value.is_some_and(|value| value != "0")
 }
 
-fn distinct<T: Into<String> + Ord>(texts: impl Iterator<Item = T>) -> Vec<String> {
-    let texts: BTreeSet<T> = texts.collect();
-    texts.into_iter().map(Into::into).collect()
+/// All of them, with this between two, if they are not all equal.
+fn differing(texts: impl Iterator<Item = impl Into<String>>, between: &str) -> Option<String> {
+    let texts: BTreeSet<String> = texts.map(Into::into).collect();
+    let differ = texts.len() > 1;
+    differ.then(|| Vec::from_iter(texts).join(between))
 }
 
 /// The texts of other errors say it themselves.

@@ -3,7 +3,7 @@
 mod checks;
 mod rights;
 
-use std::{cmp::Reverse, fmt, time::Duration};
+use std::{cmp::Reverse, time::Duration};
 
 use redlock_runtime::__tool::Servers;
 use serde_json::json;
@@ -49,21 +49,26 @@ pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> Result<u8, Failur
     let count = |level| findings.iter().filter(|it| it.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     if args.json {
-        let findings: Vec<_> = findings.iter().map(json_of).collect();
+        let json = |it: &Finding| json!({ "level": it.level.name(), "check": it.check, "node": it.node, "text": it.text });
+        let findings: Vec<_> = findings.iter().map(json).collect();
         output::line(&json!({ "findings": findings, "errors": errors, "warnings": warnings }));
     } else {
-        for finding in &findings {
-            output::line(finding);
+        // `error   10.0.0.1:6379: is a replica: name its master  [role]`
+        for it in &findings {
+            let node = it
+                .node
+                .as_ref()
+                .map_or_else(String::new, |node| format!("{node}: "));
+            let (level, text, check) = (it.level.name(), &it.text, it.check);
+            output::line(&format_args!("{level:<8}{node}{text}  [{check}]"));
         }
         let of = output::counted(examined.len(), "server");
         let errors = output::counted(errors, "error");
         let warnings = output::counted(warnings, "warning");
         output::line(&format_args!("{of} examined: {errors}, {warnings}"));
     }
-    Ok(match errors > 0 || strict && warnings > 0 {
-        true => output::FOUND,
-        false => 0,
-    })
+    let has_failed = errors > 0 || strict && warnings > 0;
+    Ok(if has_failed { output::FOUND } else { 0 })
 }
 
 async fn examine(servers: &Servers) -> Vec<Server> {
@@ -79,25 +84,16 @@ async fn examine(servers: &Servers) -> Vec<Server> {
     let examined = surveyed.into_iter().zip(asked);
     let examined = examined.map(|(server, (((first, second), settings), probes))| {
         let told = server.told.and_then(|mut told| {
-            let probes = probes?;
-            told.refusals.extend(rights::refused(&probes));
+            let (lacks, refusals) = rights::lacking_and_refused(&probes?);
+            told.refusals.extend(refusals);
             told.clocks = first.ok().zip(second.ok()).map(Into::into);
             told.settings = settings?.first().map(map).unwrap_or_default();
-            told.lacks = rights::lacking(&probes);
+            told.lacks = lacks;
             Ok(told)
         });
         Server { told, ..server }
     });
     examined.collect()
-}
-
-fn json_of(finding: &Finding) -> serde_json::Value {
-    json!({
-        "level": finding.level.name(),
-        "check": finding.check,
-        "node": finding.node,
-        "text": finding.text,
-    })
 }
 
 impl Level {
@@ -107,16 +103,5 @@ impl Level {
             Self::Warning => "warning",
             Self::Error => "error",
         }
-    }
-}
-
-/// `error  10.0.0.1:6379: is a replica: name its master  [role]`
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<8}", self.level.name())?;
-        if let Some(node) = &self.node {
-            write!(f, "{node}: ")?;
-        }
-        write!(f, "{}  [{}]", self.text, self.check)
     }
 }

@@ -4,63 +4,55 @@ use std::{process, time::SystemTime};
 
 use redlock_runtime::__tool::{Names, ServerError, Value};
 
-use crate::reply::{error, is_about_rights};
+use crate::reply::{is_about_rights, refused};
 
-/// A right of the documented rule.
+/// A right of the documented rule; a command that needs it, in which `KEY`, `HASH` and `DATABASE` stand for those of
+/// the doctor; and what does not work without it, none if nothing works.
 #[derive(Debug)]
-pub(crate) struct Right {
-    pub(super) rule: &'static str,
-    /// A command that needs it. `KEY`, `HASH` and `DATABASE` stand for those of the doctor.
-    probe: &'static str,
-    /// What does not work without it; none if nothing works.
-    pub(super) loss: Option<&'static str>,
-}
+pub(crate) struct Right(
+    pub(super) &'static str,
+    pub(super) &'static str,
+    pub(super) Loss,
+);
 
-const fn needed(rule: &'static str, probe: &'static str) -> Right {
-    let loss = None;
-    Right { rule, probe, loss }
-}
+type Loss = Option<&'static str>;
 
-const fn useful(rule: &'static str, probe: &'static str, loss: &'static str) -> Right {
-    let loss = Some(loss);
-    Right { rule, probe, loss }
-}
-
-const SCRIPTS: &str = "scripts are sent again and again";
-const RESTARTS: &str = "restarts with old data, replicas and eviction are not detected";
-const DURABLE: &str = "a durable server is quarantined after a restart like any other";
-const TRACKING: &str = "a lost lock is noticed at its next renewal only";
-const HOLDER: &str = "the holder of a lock cannot be named";
-const RENEWALS: &str = "renewals of several locks take a command for each";
+const SCRIPTS: Loss = Some("scripts are sent again and again");
+const RESTARTS: Loss = Some("restarts with old data, replicas and eviction are not detected");
+const DURABLE: Loss = Some("a durable server is quarantined after a restart like any other");
+const TRACKING: Loss = Some("a lost lock is noticed at its next renewal only");
+const HOLDER: Loss = Some("the holder of a lock cannot be named");
+const RENEWALS: Loss = Some("renewals of several locks take a command for each");
 
 /// What the probes write is deleted by the last ones, and expires after a second if the user may not delete it.
 const RIGHTS: &[Right] = &[
-    needed("+eval", "EVAL return(1) 0"),
+    Right("+eval", "EVAL return(1) 0", None),
     // An unknown script, which is found out after the rights.
-    needed(
+    Right(
         "+evalsha",
         "EVALSHA 0000000000000000000000000000000000000000 0",
+        None,
     ),
-    useful("+script|load", "SCRIPT LOAD return(1)", SCRIPTS),
-    useful("+info", "INFO server", RESTARTS),
-    useful("+config|get", "CONFIG GET appendonly", DURABLE),
-    useful("+client|tracking", "CLIENT TRACKING OFF", TRACKING),
-    useful("+client|caching", "CLIENT CACHING YES", TRACKING),
-    useful("+client|setname", "CLIENT SETNAME redlock-doctor", HOLDER),
-    useful("+client|list", "CLIENT LIST", HOLDER),
-    needed("+select", "SELECT DATABASE"),
-    needed("+set", "SET KEY x NX PX 1000"),
-    needed("+get", "GET KEY"),
-    useful("+mget", "MGET KEY", RENEWALS),
-    needed("+pttl", "PTTL KEY"),
-    needed("+pexpire", "PEXPIRE KEY 1000"),
-    needed("+del", "DEL KEY"),
-    needed("+hset", "HSET HASH x x"),
-    needed("+hget", "HGET HASH x"),
-    needed("+hmget", "HMGET HASH x"),
-    needed("+hgetall", "HGETALL HASH"),
-    needed("+hdel", "HDEL HASH x"),
-    needed("+time", "TIME"),
+    Right("+script|load", "SCRIPT LOAD return(1)", SCRIPTS),
+    Right("+info", "INFO server", RESTARTS),
+    Right("+config|get", "CONFIG GET appendonly", DURABLE),
+    Right("+client|tracking", "CLIENT TRACKING OFF", TRACKING),
+    Right("+client|caching", "CLIENT CACHING YES", TRACKING),
+    Right("+client|setname", "CLIENT SETNAME redlock-doctor", HOLDER),
+    Right("+client|list", "CLIENT LIST", HOLDER),
+    Right("+select", "SELECT DATABASE", None),
+    Right("+set", "SET KEY x NX PX 1000", None),
+    Right("+get", "GET KEY", None),
+    Right("+mget", "MGET KEY", RENEWALS),
+    Right("+pttl", "PTTL KEY", None),
+    Right("+pexpire", "PEXPIRE KEY 1000", None),
+    Right("+del", "DEL KEY", None),
+    Right("+hset", "HSET HASH x x", None),
+    Right("+hget", "HGET HASH x", None),
+    Right("+hmget", "HMGET HASH x", None),
+    Right("+hgetall", "HGETALL HASH", None),
+    Right("+hdel", "HDEL HASH x", None),
+    Right("+time", "TIME", None),
 ];
 
 /// For one run, so that two doctors do not meet.
@@ -77,32 +69,25 @@ pub(super) fn probes(names: &Names, name: &str) -> Vec<Vec<String>> {
         "DATABASE" => names.database.to_string(),
         word => word.to_owned(),
     };
-    let probe = |right: &Right| right.probe.split(' ').map(word).collect();
+    let probe = |Right(_, probe, _): &Right| probe.split(' ').map(word).collect();
     RIGHTS.iter().map(probe).collect()
 }
 
-/// The rights that the replies deny.
-pub(super) fn lacking(replies: &[Value]) -> Vec<(&'static Right, ServerError)> {
-    let denied = |(right, reply)| {
-        let error = error(reply).filter(|it| is_about_rights(it))?;
-        Some((right, error.clone()))
-    };
-    RIGHTS.iter().zip(replies).filter_map(denied).collect()
-}
+/// What the replies say of the user who lacks a right.
+type Lacks = Vec<(&'static Right, ServerError)>;
 
-/// The commands that the server refuses although the user has the right to them.
-pub(super) fn refused(replies: &[Value]) -> impl Iterator<Item = (String, ServerError)> {
-    let refused = |(right, reply): (&Right, &Value)| {
-        // A script that nobody has, and keys of which the server sends no notices.
-        let is_expected = |error: &ServerError| match right.rule {
-            "+evalsha" => error.code() == "NOSCRIPT",
-            rule => rule == "+client|caching" && error.code() == "ERR",
-        };
-        let error = error(reply).filter(|it| !is_about_rights(it) && !is_expected(it))?;
-        let command = right.rule[1..].replace('|', " ").to_uppercase();
-        Some((command, error.clone()))
+/// The rights that the replies deny, and the commands that the server refuses although the user has the right to them.
+pub(super) fn lacking_and_refused(replies: &[Value]) -> (Lacks, Vec<(String, ServerError)>) {
+    let (lacks, others): (Lacks, Lacks) =
+        refused(RIGHTS, replies).partition(|(_, error)| is_about_rights(error));
+    // A script that nobody has, and keys of which the server sends no notices.
+    let is_expected = |(Right(rule, ..), error): &(&Right, ServerError)| {
+        [("+evalsha", "NOSCRIPT"), ("+client|caching", "ERR")].contains(&(rule, error.code()))
     };
-    RIGHTS.iter().zip(replies).filter_map(refused)
+    let others = others.into_iter().filter(|other| !is_expected(other));
+    let command = |rule: &str| rule[1..].replace('|', " ").to_uppercase();
+    let refused = others.map(|(Right(rule, ..), error)| (command(rule), error));
+    (lacks, refused.collect())
 }
 
 #[cfg(test)]
@@ -120,7 +105,7 @@ mod tests {
             .expect("the page lists them")
             .split_whitespace();
         let documented: Vec<&str> = rules.filter(|rule| rule.starts_with('+')).collect();
-        let probed: Vec<&str> = RIGHTS.iter().map(|right| right.rule).collect();
+        let probed: Vec<&str> = RIGHTS.iter().map(|Right(rule, ..)| *rule).collect();
         for rule in &documented {
             assert!(probed.contains(rule), "{rule}");
         }
@@ -129,10 +114,10 @@ mod tests {
 
     #[test]
     fn a_probe_asks_for_its_right() {
-        for right in RIGHTS {
-            let words = right.rule[1..].split('|').map(str::to_uppercase);
-            let mut asked = words.zip(right.probe.split(' '));
-            assert!(asked.all(|(word, said)| word == said), "{right:?}");
+        for Right(rule, probe, _) in RIGHTS {
+            let words = rule[1..].split('|').map(str::to_uppercase);
+            let mut asked = words.zip(probe.split(' '));
+            assert!(asked.all(|(word, said)| word == said), "{rule}: {probe}");
         }
     }
 }

@@ -9,7 +9,6 @@ mod signals;
 
 use std::{
     env,
-    ffi::OsString,
     io::{self, IsTerminal},
     os::unix::process::ExitStatusExt,
     path::Path,
@@ -43,7 +42,7 @@ const TELL_EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_sec
 pub(crate) async fn run(servers: &ServerArgs, args: RunArgs) -> Result<u8, Failure> {
     let Some(grace) = args.grace() else {
         let text = "`--grace` may be at most a third of `--expire`, so that a renewal that is late ends nothing";
-        return Err(Failure::new(output::USAGE, text));
+        return Err(Failure(output::USAGE, text.to_owned()));
     };
     let mut signals = Signals::new().map_err(internal)?;
     let (installed, guard) = tokio::select! {
@@ -61,7 +60,7 @@ pub(crate) async fn run(servers: &ServerArgs, args: RunArgs) -> Result<u8, Failu
 }
 
 fn internal(error: io::Error) -> Failure {
-    Failure::new(output::INTERNAL, error)
+    Failure(output::INTERNAL, error.to_string())
 }
 
 const fn signaled(signal: i32) -> u8 {
@@ -75,9 +74,22 @@ const SILENT_START: Duration = Duration::from_secs(3);
 /// Between two attempts while the servers cannot be used.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The lock, and the node set, which lives for as long.
+type Acquired = (Installed, Guard);
+
 /// The wait is for the servers, too.
-async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Guard), Failure> {
-    let builder = with_settings(servers.builder(), args);
+async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<Acquired, Failure> {
+    let command = Path::new(&args.command[0]).file_name().unwrap_or_default();
+    let service = args.service.clone();
+    let service = service.unwrap_or_else(|| command.to_string_lossy().into_owned());
+    // The default lease is also the time for which servers that are all new do not vote, because they may
+    // have forgotten locks of that length.
+    let builder = servers.builder().service(service).expire(args.expire);
+    let builder = args.max_lease.into_iter().fold(builder, Builder::max_lease);
+    let builder = args
+        .guard_band
+        .into_iter()
+        .fold(builder, Builder::guard_band);
     let value = args.value.as_deref();
     check(&builder, &args.key, args.options(args.wait), value)
         .map_err(|error| Failure(output::USAGE, output::in_words(&error)))?;
@@ -101,11 +113,7 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
     }
 }
 
-async fn attempt(
-    builder: &Builder,
-    args: &RunArgs,
-    wait: Duration,
-) -> Result<(Installed, Guard), Failure> {
+async fn attempt(builder: &Builder, args: &RunArgs, wait: Duration) -> Result<Acquired, Failure> {
     let mut install = pin!(builder.clone().install());
     let installed = if let Ok(installed) = timeout(SILENT_START, &mut install).await {
         installed
@@ -121,32 +129,22 @@ async fn attempt(
     if let Some(value) = &args.value {
         lock = lock.value(value);
     }
-    match lock.acquire().await {
-        Ok(guard) => Ok((installed, guard)),
-        Err(LockError::Contended(_)) => {
-            let found = match args.quiet {
-                true => String::new(),
-                false => installed.inspect(&args.key).await.to_string(),
-            };
-            Err(Failure(args.held_exit_code, found))
+    let error = match lock.acquire().await {
+        Ok(guard) => return Ok((installed, guard)),
+        Err(error) => error,
+    };
+    let code = match error {
+        LockError::Contended(_) if args.quiet => {
+            return Err(Failure(args.held_exit_code, String::new()));
         }
-        Err(error) => Err(failed(&error)),
-    }
-}
-
-fn with_settings(builder: Builder, args: &RunArgs) -> Builder {
-    let service = args.service.clone();
-    let service = service.unwrap_or_else(|| name(&args.command[0]));
-    // The default lease is also the time for which servers that are all new do not vote, because they may
-    // have forgotten locks of that length.
-    let mut builder = builder.service(service).expire(args.expire);
-    if let Some(lease) = args.max_lease {
-        builder = builder.max_lease(lease);
-    }
-    if let Some(band) = args.guard_band {
-        builder = builder.guard_band(band);
-    }
-    builder
+        LockError::Contended(_) => {
+            let found = installed.inspect(&args.key).await;
+            return Err(Failure(args.held_exit_code, found.to_string()));
+        }
+        LockError::NoQuorum(_) | LockError::Quarantined(_) => output::UNAVAILABLE,
+        _ => output::INTERNAL,
+    };
+    Err(Failure(code, in_words(&error)))
 }
 
 /// The node set cannot be used.
@@ -159,27 +157,23 @@ fn refused(error: &ConfigError) -> Failure {
     Failure(code, output::in_words(error))
 }
 
-/// The lock cannot be had.
-fn failed(error: &LockError) -> Failure {
-    let code = match error {
-        LockError::NoQuorum(_) | LockError::Quarantined(_) => output::UNAVAILABLE,
-        _ => output::INTERNAL,
+/// What is wrong with the lock.
+fn in_words(error: &LockError) -> String {
+    let remedy = match error {
+        LockError::Config(error) => return output::in_words(error),
+        LockError::Quarantined(_) => "; to wait for it, use `--wait`",
+        _ if error.is_short_of_time() => {
+            "; to hold it for longer, use a longer `--expire` or `--max-hold`"
+        }
+        _ => "",
     };
-    Failure(code, output::lock_in_words(error))
-}
-
-/// Of a command, for those who look who has the lock.
-fn name(command: &OsString) -> String {
-    let name = Path::new(command).file_name();
-    name.map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    error.fact() + remedy
 }
 
 /// The command while it runs.
 struct Running<'a> {
     args: &'a RunArgs,
     child: Child,
-    pid: Pid,
     /// None for a command at a terminal: it is in the group of this process, so that the keys of the
     /// terminal work.
     guardian: Option<Guardian>,
@@ -190,7 +184,7 @@ struct Running<'a> {
 impl<'a> Running<'a> {
     fn start(args: &'a RunArgs, grace: Duration, guard: &Guard) -> Result<Self, Failure> {
         let token = guard.fencing_token();
-        let token = token.map_err(|error| Failure(output::LOST, output::lock_in_words(&error)))?;
+        let token = token.map_err(|error| Failure(output::LOST, in_words(&error)))?;
         let guardian = match io::stdin().is_terminal() {
             true => None,
             false => Some(Guardian::start(guard.remaining()).map_err(internal)?),
@@ -213,10 +207,8 @@ impl<'a> Running<'a> {
             command.process_group(guardian.group.as_raw_nonzero().get());
         }
         let child = command.spawn().map_err(|error| {
-            let code = match error.kind() {
-                io::ErrorKind::NotFound => 127,
-                _ => 126,
-            };
+            let is_missing = error.kind() == io::ErrorKind::NotFound;
+            let code = if is_missing { 127 } else { 126 };
             let program = args.command[0].to_string_lossy();
             let remedy = match program.contains(' ') {
                 true => {
@@ -226,12 +218,9 @@ impl<'a> Running<'a> {
             };
             Failure(code, format!("{program}: {error}{remedy}"))
         })?;
-        let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
-        let pid = pid.ok_or_else(|| internal(io::ErrorKind::NotFound.into()))?;
         Ok(Self {
             args,
             child,
-            pid,
             guardian,
             began: Instant::now(),
             grace,
@@ -247,7 +236,7 @@ impl<'a> Running<'a> {
             if remaining <= self.grace {
                 let why = match guard.is_held() {
                     true => self.why_it_ends(remaining).to_owned(),
-                    false => output::lock_in_words(&guard.lost().await),
+                    false => in_words(&guard.lost().await),
                 };
                 return Ok(self.end(&why, remaining).await);
             }
@@ -312,24 +301,20 @@ impl<'a> Running<'a> {
 
     /// The command may be gone.
     fn send(&self, signal: Signal) {
-        let _ = match &self.guardian {
-            Some(guardian) => {
-                if let Some(group) = self.group_of_its_own() {
-                    let _ = kill_process_group(group, signal);
-                }
-                kill_process_group(guardian.group, signal)
-            }
-            // Both have it from the terminal.
-            None if signal == Signal::INT || signal == Signal::QUIT => Ok(()),
-            None => kill_process(self.pid, signal),
-        };
-    }
-
-    /// That of a command which has left the guardian's, as `setsid` does.
-    fn group_of_its_own(&self) -> Option<Pid> {
         // None once it has ended, when its number may be another's.
-        let pid = Pid::from_raw(self.child.id()? as i32)?;
-        (getpgid(Some(pid)) == Ok(pid)).then_some(pid)
+        let command = self.child.id().and_then(|pid| Pid::from_raw(pid as i32));
+        if let Some(guardian) = &self.guardian {
+            // That of a command which has left the guardian's, as `setsid` does.
+            let own_group = command.filter(|pid| getpgid(Some(*pid)) == Ok(*pid));
+            for group in own_group.into_iter().chain([guardian.group]) {
+                let _ = kill_process_group(group, signal);
+            }
+        } else if let Some(command) = command
+            // Both have these from the terminal.
+            && !matches!(signal, Signal::INT | Signal::QUIT)
+        {
+            let _ = kill_process(command, signal);
+        }
     }
 
     fn ended(self, ended: io::Result<ExitStatus>) -> Result<u8, Failure> {
@@ -337,10 +322,7 @@ impl<'a> Running<'a> {
             guardian.dismiss();
         }
         let status = ended.map_err(internal)?;
-        Ok(match (status.code(), status.signal()) {
-            (Some(code), _) => code as u8,
-            (None, Some(signal)) => signaled(signal),
-            (None, None) => output::INTERNAL,
-        })
+        let signal = status.signal().map_or(output::INTERNAL, signaled);
+        Ok(status.code().map_or(signal, |code| code as u8))
     }
 }
