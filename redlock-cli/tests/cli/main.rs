@@ -41,15 +41,25 @@ fn admit(urls: &[String]) {
     });
 }
 
-/// The program, for these servers.
-fn redlock(cluster: &Cluster, args: &[&str]) -> Command {
+/// The program, for the nodes of these URLs.
+fn program(nodes: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
-    command.env("REDLOCK_NODES", cluster.url_list()).args(args);
+    command.env("REDLOCK_NODES", nodes).args(args);
     command
+}
+
+fn redlock(cluster: &Cluster, args: &[&str]) -> Command {
+    program(&cluster.url_list(), args)
 }
 
 fn output(cluster: &Cluster, args: &[&str]) -> Output {
     redlock(cluster, args).output().unwrap()
+}
+
+/// What it writes for other programs.
+fn json(cluster: &Cluster, args: &[&str]) -> serde_json::Value {
+    let out = output(cluster, &[&["--json"], args].concat());
+    serde_json::from_slice(&out.stdout).unwrap()
 }
 
 /// Deletes the lock that a command has.

@@ -2,24 +2,18 @@
 
 use std::time::Duration;
 
-use redlock_tests::{Cluster, RedisCluster, Sentinel, Server};
+use redlock_tests::{Cluster, RedisCluster, Sentinel, Server, Worker};
 
-use crate::{admit, cluster, output, redlock, start, text};
+use crate::{
+    admit, cluster, json, output, redlock,
+    run::{SAYS, begin},
+    start, text,
+};
 
-const HOLDS: [&str; 8] = [
-    "run",
-    "-k",
-    "order:7",
-    "--service",
-    "orders",
-    "--",
-    "sh",
-    "-c",
-];
-
-fn holder(cluster: &Cluster) -> redlock_tests::Worker {
+fn holder(cluster: &Cluster) -> Worker {
+    let run = "run -k order:7 --service orders -- sh -c".split(' ');
     let shell = ["trap 'echo asked; exit' TERM; echo runs; sleep 1000 & wait"];
-    let worker = start(cluster, &[&HOLDS[..], &shell].concat());
+    let worker = start(cluster, &run.chain(shell).collect::<Vec<_>>());
     worker.expect_line("runs");
     worker
 }
@@ -32,22 +26,18 @@ fn an_operator_finds_the_process_that_holds_a_lock_and_frees_it() {
     let found = output(&cluster, &["inspect", "order:7"]);
     assert!(found.status.success());
     let said = text(&found.stdout);
-    assert!(
-        said.starts_with("order:7 is held; 3 of 3 nodes replied"),
-        "{said}"
-    );
-    assert!(said.contains("orders on "), "{said}");
-    assert!(said.contains(", connected for "), "{said}");
-    assert!(
-        said.contains(&format!("process {}", worker.pid())),
-        "{said}"
-    );
-    let found = output(&cluster, &["--json", "inspect", "order:7"]);
-    let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    let state = "order:7 is held; 3 of 3 nodes replied";
+    assert!(said.starts_with(state), "{said}");
+    let process = format!("process {}", worker.pid());
+    for part in ["orders on ", &process, ", connected for "] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let found = json(&cluster, &["inspect", "order:7"]);
     assert_eq!(found["held"], true);
-    assert_eq!(found["holders"][0]["process"]["pid"], worker.pid());
-    assert_eq!(found["holders"][0]["process"]["service"], "orders");
-    assert!(found["holders"][0]["process"]["connected_seconds"].is_u64());
+    let process = &found["holders"][0]["process"];
+    assert_eq!(process["pid"], worker.pid());
+    assert_eq!(process["service"], "orders");
+    assert!(process["connected_seconds"].is_u64());
 
     // Without a question nothing is deleted.
     let unsure = redlock(&cluster, &["break", "order:7"])
@@ -58,11 +48,8 @@ fn an_operator_finds_the_process_that_holds_a_lock_and_frees_it() {
 
     let broken = output(&cluster, &["break", "order:7", "--yes"]);
     assert!(broken.status.success(), "{}", text(&broken.stderr));
-    assert!(
-        text(&broken.stdout).contains("deleted on "),
-        "{}",
-        text(&broken.stdout)
-    );
+    let said = text(&broken.stdout);
+    assert!(said.contains("deleted on "), "{said}");
     worker.expect_line("asked");
     assert_eq!(worker.wait().code(), Some(76));
     cluster.assert_free("order:7");
@@ -76,8 +63,7 @@ fn an_operator_sees_the_value_that_a_holder_has_given_its_lock() {
     let run = ["run", "--key", "k", "--value", "10.0.0.7:8080", "--", "cat"];
     let holder = start(&cluster, &run);
     loop {
-        let found = output(&cluster, &["--json", "inspect", "k"]);
-        let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+        let found = json(&cluster, &["inspect", "k"]);
         let holder = &found["holders"][0];
         if holder["value"] == "10.0.0.7:8080" {
             break;
@@ -101,11 +87,8 @@ fn a_lock_of_a_process_that_has_died_is_freed() {
     let found = output(&cluster, &["inspect", "order:7"]);
     let said = text(&found.stdout);
     assert!(said.contains("a process that is not connected"), "{said}");
-    assert!(
-        output(&cluster, &["break", "-y", "order:7"])
-            .status
-            .success()
-    );
+    let broken = output(&cluster, &["break", "-y", "order:7"]);
+    assert!(broken.status.success());
     cluster.assert_free("order:7");
 }
 
@@ -131,21 +114,13 @@ fn a_client_that_gets_the_lock_before_the_answer_keeps_it() {
 #[test]
 fn locks_of_other_kinds_are_freed_and_what_is_none_is_left_alone() {
     let cluster = cluster();
-    for (key, command) in [
-        ("foreign", &["SET", "foreign", "of another library"][..]),
-        ("list", &["RPUSH", "list", "element"]),
-        (
-            "bytes",
-            &[
-                "EVAL",
-                "redis.call('SET', KEYS[1], '\\255\\254')",
-                "1",
-                "bytes",
-            ],
-        ),
+    for (key, value) in [
+        ("foreign", "'SET', KEYS[1], 'of another library'"),
+        ("list", "'RPUSH', KEYS[1], 'element'"),
+        ("bytes", "'SET', KEYS[1], '\\255\\254'"),
     ] {
         for node in &cluster {
-            node.command(command);
+            node.command(&["EVAL", &format!("redis.call({value})"), "1", key]);
         }
         let broken = output(&cluster, &["break", "-y", key]);
         assert!(text(&broken.stdout).contains("deleted on 3 nodes"), "{key}");
@@ -175,11 +150,8 @@ fn the_state_of_each_server_is_shown_and_nothing_is_changed() {
     output(&fresh, &["doctor"]);
     output(&fresh, &["inspect", "k"]);
     for node in &fresh {
-        assert_eq!(
-            node.query::<u64>(&["DBSIZE"]),
-            0,
-            "a look leaves nothing behind"
-        );
+        let keys: u64 = node.query(&["DBSIZE"]);
+        assert_eq!(keys, 0, "a look leaves nothing behind");
     }
 
     let cluster = cluster();
@@ -199,21 +171,7 @@ fn the_state_of_each_server_is_shown_and_nothing_is_changed() {
 #[test]
 fn a_quarantine_is_shown_with_its_end() {
     let cluster = cluster();
-    let waiting = start(
-        &cluster,
-        &[
-            "run",
-            "-k",
-            "k",
-            "-e",
-            "9s",
-            "--",
-            "sh",
-            "-c",
-            "echo runs; cat",
-        ],
-    );
-    waiting.expect_line("runs");
+    let waiting = begin(&cluster, &["-e", "9s"], SAYS);
     cluster[0].command(&["FLUSHALL"]);
     let record = "__redlock:node:0";
     let noted = || cluster[0].query::<bool>(&["HEXISTS", record, "loss"]);
@@ -222,9 +180,7 @@ fn a_quarantine_is_shown_with_its_end() {
     }
     let status = || -> (String, u64) {
         let shown = output(&cluster, &["status"]);
-        let json = output(&cluster, &["status", "--json"]);
-        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
-        let left = json["nodes"][0]["remaining_ms"].as_u64();
+        let left = json(&cluster, &["status"])["nodes"][0]["remaining_ms"].as_u64();
         (text(&shown.stdout).to_owned(), left.unwrap())
     };
     let (shown, left) = status();
@@ -236,10 +192,8 @@ fn a_quarantine_is_shown_with_its_end() {
     cluster[0].command(&["HSET", record, "loss_begin", "1", "admission", "1"]);
     let (shown, left) = status();
     assert_eq!(left, 0);
-    assert!(
-        shown.contains("votes again once a process uses it"),
-        "{shown}"
-    );
+    let once_used = "votes again once a process uses it";
+    assert!(shown.contains(once_used), "{shown}");
 }
 
 #[test]
@@ -288,10 +242,8 @@ fn assert_one_of_three<'a>(
     assert!(doctor.contains("3 servers examined: 0 errors"), "{doctor}");
     let run = ["run", "-k", "k", "--", env!("CARGO_BIN_EXE_redlock")];
     let found = shown(&[&run[..], &["inspect", "k"]].concat());
-    assert!(
-        found.starts_with("k is held; 3 of 3 nodes replied"),
-        "{found}"
-    );
+    let state = "k is held; 3 of 3 nodes replied";
+    assert!(found.starts_with(state), "{found}");
     shown
 }
 
@@ -333,10 +285,8 @@ fn servers_that_refuse_access_and_servers_that_are_down_have_one_exit_code_each(
     ];
     let assert_all = |code: i32, sentence: &str| {
         for args in commands {
-            let out = redlock(&cluster, args)
-                .env("REDLOCK_PASSWORD", "wrong")
-                .output();
-            let out = out.unwrap();
+            let mut command = redlock(&cluster, args);
+            let out = command.env("REDLOCK_PASSWORD", "wrong").output().unwrap();
             assert_eq!(out.status.code(), Some(code), "{args:?}");
             if args[0] == "run" {
                 let said = text(&out.stderr);
@@ -357,10 +307,8 @@ fn servers_that_refuse_access_and_servers_that_are_down_have_one_exit_code_each(
 fn a_user_needs_no_password() {
     let cluster = Cluster::start(1);
     cluster[0].command(&["ACL", "SETUSER", "nobody", "on", "nopass"]);
-    let of_nobody = redlock(&cluster, &["inspect", "k"])
-        .env("REDLOCK_USER", "nobody")
-        .output()
-        .unwrap();
+    let mut command = redlock(&cluster, &["inspect", "k"]);
+    let of_nobody = command.env("REDLOCK_USER", "nobody").output().unwrap();
     let shown = text(&of_nobody.stdout);
     assert!(shown.contains("no permissions"), "{shown}");
 }
