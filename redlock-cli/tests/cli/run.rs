@@ -390,6 +390,6 @@ fn each_kind_of_lock_can_be_had() {
 
     begin(&cluster, &["--fair", "--wait", "1m"], SAYS).wait_success();
     begin(&cluster, &["--at-least", "20s"], SAYS).wait_success();
-    // The same tick on another machine.
+    // On another machine, whose clock ticks later.
     assert_held(&[]);
 }
