@@ -362,7 +362,7 @@ impl Compound {
 
     /// All keys are held.
     fn begin_if_raised(&mut self, now: Instant) {
-        let (deadline, token) = (self.deadline(), self.held().map(|held| held.token).max());
+        let token = self.held().map(|held| held.token).max();
         let token = token.unwrap_or_default();
         // Bounded: rounds may disagree again and again, while the keys are held idle.
         self.raises += 1;
@@ -397,6 +397,8 @@ impl Compound {
         if self.params.renew.is_none() {
             self.tell_all(Word::StopRenewing);
         }
+        // Without the gate, which is let go.
+        let deadline = self.deadline();
         (self.state, self.told) = (State::Held, deadline);
         let attempts = self.attempts;
         self.answer(Answer::Granted {

@@ -30,6 +30,26 @@ fn who_asks_for_more_hears_when_its_lease_ends_before_the_answer() {
     assert_eq!(steps(&mut compound).last().unwrap(), "expired");
 }
 
+/// It is let go once the permits are had, and its lease says nothing of theirs.
+#[test]
+fn the_gate_makes_no_lease_shorter() {
+    let (permits, weight) = (2, 2);
+    let lock = Member {
+        permits,
+        weight,
+        ..alone("a")
+    };
+    let mut compound = Compound::new(vec![lock], LockParams::of(LEASE), false, at(0));
+    for (part, until) in [(0, 90), (1, 95), (2, 100)] {
+        grant(&mut compound, part, until, 1);
+    }
+    let said = compound.take_steps().pop();
+    let Some(Step::Answer(Answer::Granted { deadline, .. })) = said else {
+        panic!("{said:?}");
+    };
+    assert_eq!(deadline, at(95));
+}
+
 /// A renewal that began while keys were collected, and is answered when the section has begun.
 #[test]
 fn who_does_not_renew_hears_when_its_lease_ends_although_its_keys_are_kept() {
