@@ -85,6 +85,15 @@ impl Held {
 
     pub(super) fn watch_if_due(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
+        if self.watch_at.take_if(|at| *at <= now).is_some() {
+            for node in cx.nodes.ids() {
+                if self.claim.may_have(node) {
+                    self.claim.watch(node, cx);
+                }
+            }
+            self.put_back_missing(cx);
+        }
+        // Behind it, because nodes are tried again while the key is watched.
         if self.put_back_at().is_some_and(|at| at <= now) {
             for node in cx.nodes.ids() {
                 if self.claim.tries_again(node, self.began, now) {
@@ -92,15 +101,6 @@ impl Held {
                 }
             }
         }
-        if self.watch_at.take_if(|at| *at <= now).is_none() {
-            return;
-        }
-        for node in cx.nodes.ids() {
-            if self.claim.may_have(node) {
-                self.claim.watch(node, cx);
-            }
-        }
-        self.put_back_missing(cx);
     }
 
     /// If a node that has the key is gone, sets the key on the nodes that were not asked for it, without
