@@ -52,6 +52,9 @@ pub(super) struct Attempt {
     pause: Option<Instant>,
 }
 
+/// The round for a slot waits for silent nodes at most this number of times as long as that for a free lock.
+const MOST_SPLIT_SLOTS: u32 = 8;
+
 /// So many processes that ask for numbers of one lock at the same time part by chance. Of more, each new proposal
 /// overtakes those that are on their way, so they take turns.
 // Without turns, a client asked up to 18 times where sixty readers wanted numbers at once.
@@ -112,6 +115,21 @@ impl Attempt {
         // wrong would never make them agree.
         question.block = self.claim.after_disagreement(&self.round, cx);
         self.round = Round::extend(question, &mut self.claim, self.round.closes_at, cx);
+    }
+}
+
+impl Waiter {
+    /// Silent nodes may be slow and needed, or silent for good. In a split, who waits for them to the end is in the way
+    /// of all others, and two that wait for equally long are in each other's.
+    fn patience_with_silent(&self, hedge_delay: Duration, cx: &mut Cx<'_>) -> Duration {
+        let tried_for = match self.split {
+            None => hedge_delay * self.split_slots.min(MOST_SPLIT_SLOTS),
+            Some(split) => cx.now().since(split.since),
+        };
+        match tried_for {
+            Duration::ZERO => hedge_delay,
+            tried_for => hedge_delay.max(jitter(tried_for, cx.random())),
+        }
     }
 }
 
@@ -237,13 +255,8 @@ impl Key {
         };
         // However slow the nodes were last, three quarters of the round are left for the others.
         let majority_delay = cx.nodes.majority_delay().min(timeout / 4);
-        // Silent nodes may be slow and needed, or silent for good. In a split, who waits for them to the end is in the
-        // way of all others, and two that wait for equally long are in each other's.
-        let tried_for = waiter
-            .split
-            .map(|split| jitter(now.since(split.since), cx.random()));
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
-        let patience = hedge_delay.max(tried_for.unwrap_or_default());
+        let patience = waiter.patience_with_silent(hedge_delay, cx);
         // Promise 6 of the guarantees: a fair lock waits for its first node for half the node timeout.
         let silent_for = match (is_fair, is_leader_first) {
             (true, _) => timeout / 2,
@@ -367,6 +380,10 @@ impl Key {
         };
         if waiter.params.permits > 0 {
             waiter.asks_all = asked_all;
+            waiter.split_slots = match failure {
+                Failure::Split => waiter.split_slots + 1,
+                Failure::Held | Failure::Outage(_) => 0,
+            };
             return self.give_back(waiter, refusal);
         }
         self.contention().last_refusal = refusal;

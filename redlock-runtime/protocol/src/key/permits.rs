@@ -64,6 +64,8 @@ struct Line {
     losses: u32,
     /// The last one ended while the next caller was asking which slot is free.
     is_lost: bool,
+    /// See [`Waiter::split_slots`], for whichever caller asks next.
+    split_slots: u32,
 }
 
 #[derive(Debug)]
@@ -241,6 +243,7 @@ impl Key {
         {
             line.busy.insert(slot);
             line.last = slot;
+            waiter.split_slots = line.split_slots;
             let waiter = Box::new(waiter);
             moves.push(Move::Take {
                 slot,
@@ -507,6 +510,9 @@ impl Key {
     ) {
         let now = cx.now();
         self.forget(slot);
+        if let Some(line) = self.line() {
+            line.split_slots = waiter.split_slots;
+        }
         let is_outage = refusal.lacks_quorum();
         let waits = waiter.goes_on_waiting(now);
         self.contention().last_refusal = refusal;
@@ -573,7 +579,7 @@ impl Key {
     pub(crate) fn on_free(&mut self, slot: u32, was_waited_for: bool, cx: &mut Cx<'_>) {
         self.forget(slot);
         if let Some(line) = self.line() {
-            line.losses = 0;
+            (line.losses, line.split_slots) = (0, 0);
         }
         if was_waited_for {
             self.contention().on_turn_end(cx.now());

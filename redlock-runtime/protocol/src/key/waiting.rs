@@ -70,6 +70,9 @@ pub(crate) struct Waiter {
     pub(super) asks_all: bool,
     /// Its last attempt was refused by none that holds the lock: see `attempt`.
     pub(super) split: Option<Split>,
+    /// The number of attempts in a row, each for a slot that nobody is known to have. The line says whose turn it is,
+    /// so these are no split.
+    pub(super) split_slots: u32,
     /// In the queue of all processes.
     pub(super) place: Place,
 }
@@ -318,6 +321,7 @@ impl Waiter {
             since: waiting.since,
             wait_until: waiting.wait_until,
             lost_attempts: 0,
+            split_slots: 0,
             asks_all: false,
             split: None,
             place,

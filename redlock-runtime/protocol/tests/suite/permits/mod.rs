@@ -380,6 +380,24 @@ fn who_is_far_from_the_leader_asks_it_all_the_same() {
     assert_eq!(asked.iter().filter(other).count(), 0, "{asked:?}");
 }
 
+/// Two of five nodes have keys that nobody comes for, so both far ones are needed.
+#[test]
+fn a_slot_is_had_although_far_nodes_are_needed_for_it() {
+    let mut world = World::new(5);
+    let leader = world.leader(&line_key("k"));
+    let others: Vec<usize> = (0..5).filter(|&node| node != leader).collect();
+    for slot in slots(2) {
+        for &node in &others[..2] {
+            world.occupy(node, &slot, OTHER, 2 * LEASE);
+        }
+    }
+    for &node in &others[2..] {
+        world.client(0).set_lag(node, 15 * HOP);
+    }
+    world.client(0).ask_permit(0, 2, waiting(LEASE / 2));
+    world.client(0).granted(0);
+}
+
 /// The leader says that a slot is free each time, and the others have keys that nobody comes for.
 #[test]
 fn callers_that_take_turns_at_asking_do_not_ask_as_fast_as_nodes_reply() {
