@@ -317,9 +317,10 @@ impl Compound {
     }
 
     /// The lease ends when the holder was told that it does, also where the parts last for longer: renewals keep them
-    /// while their holder asks for more, and a last one may be answered after the section has begun.
+    /// while their holder asks for more, one may not be extended although the others are, and a last one may be
+    /// answered after the section has begun.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
-        let are_longer = self.params.renew.is_none() && self.told < self.deadline();
+        let are_longer = self.told < self.deadline();
         let wakes = self.state == State::Held && (self.extending.is_some() || are_longer);
         wakes.then_some(self.told)
     }
