@@ -72,6 +72,24 @@ fn a_renewal_that_finds_no_majority_is_tried_again_before_the_lease_is_over() {
     assert!(world.now < deadline && renewed > deadline);
 }
 
+/// The engine was stopped while the renewal failed. A node that had another owner's key cannot be reached.
+#[test]
+fn a_renewal_that_fails_while_the_engine_is_stopped_leaves_nothing_due() {
+    let mut world = World::new(3);
+    world.occupy(2, "k", OTHER, 2 * LEASE);
+    let (deadline, _) = world.lock(1, "k", renewing());
+    world.run_for(default_renewal(LEASE) / 2);
+    world.behave(0..2, Behavior::Unresponsive);
+    world.run_until(|world| !world.sends_to(0, is_extend).is_empty());
+    world.behave([2], Behavior::Dead);
+    world.run_for(2 * HOP);
+    world.now = world.now.after(LEASE / 2);
+    // What is due is looked at after each event.
+    world.step();
+    world.behave(0..2, Behavior::Healthy);
+    assert!(world.extended(1) > deadline);
+}
+
 /// The round of a renewal takes a block for the next waiter as well, which can wait for longer.
 #[test]
 fn a_waiter_with_a_longer_node_timeout_does_not_keep_the_holder_from_trying_again() {
