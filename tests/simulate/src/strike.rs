@@ -317,6 +317,7 @@ impl World {
             None => (0, step),
         };
         self.clients[client].step(self.now, forward, stall);
+        self.stepped_forward += forward;
         self.clocks_stepped = true;
         self.arm(client);
     }
