@@ -367,11 +367,12 @@ impl World {
         }
         for node in 0..self.nodes.len() {
             let healed = &mut self.nodes[node];
+            healed.slow_until = healed.slow_until.min(self.now);
             if !healed.sickness.is_for_good() {
                 healed.sickness = Sickness::Healthy;
-                healed.troubled = self.now;
+                // What it was slow with is on its way.
+                healed.troubled = self.now.max(healed.slow_until + healed.slow_by);
             }
-            healed.slow_until = 0;
             if healed.down && self.gone != Some(node) {
                 self.agenda.at(soon, Happening::Up { node });
             }
