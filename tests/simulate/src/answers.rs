@@ -1,11 +1,12 @@
 //! What callers hear of their sections.
 
 use redlock_protocol::{
-    Answer, Instant, Loss, NodeId, NodeState, Owner, Refusal, Release, SectionId,
+    Answer, Instant, Loss, NodeId, NodeState, Owner, Refusal, Release, SectionId, majority,
 };
 
 use crate::{
     MILLI,
+    ailment::Ailment,
     callers::{AtStore, Over, Stage, Task, task_of},
     checker::{Belief, Rule},
     client::Limit,
@@ -13,6 +14,7 @@ use crate::{
     node::Node,
     plan::{Profile, nanos},
     scenario::Scenario,
+    sickness::Sickness,
     world::{Phase, World},
 };
 
@@ -209,11 +211,24 @@ impl World {
         let one = &self.clients[client].tasks[task];
         let (key, section) = (one.key, one.section);
         self.checker.leave(client, key, section);
-        if self.phase == Phase::Calm && !self.plan.may_disagree() {
+        let is_bound_to_wait = self.plan.may_disagree() || self.needs_littered_nodes(client);
+        if self.phase == Phase::Calm && !is_bound_to_wait {
             let what = format!("client {client}'s {section:?} waited in vain: {refusal:?}");
             self.violation(Rule::WakeUp, what);
         }
         self.rest(client, task);
+    }
+
+    /// It has no majority without nodes on which some process leaves its keys until they expire.
+    fn needs_littered_nodes(&self, client: usize) -> bool {
+        let litters = Some(Ailment::Refused(Sickness::DeletesNothing));
+        let is_tidy = |node: usize| {
+            let mut all = self.clients.iter();
+            self.clients[client].links[node].ailment.is_none()
+                && all.all(|one| one.links[node].ailment != litters)
+        };
+        let nodes = self.nodes.len();
+        (0..nodes).filter(|&node| is_tidy(node)).count() < majority(nodes)
     }
 
     fn lost(&mut self, client: usize, task: usize, loss: &Loss, holding: bool) {
@@ -232,7 +247,7 @@ impl World {
 
     fn released(&mut self, client: usize, task: usize, release: Release, over: Over) {
         let nodes = self.nodes.len();
-        let majority = nodes / 2 + 1;
+        let majority = majority(nodes);
         let one = &self.clients[client].tasks[task];
         let (section, kept, owner) = (one.section, one.kept, one.owner);
         let owners: Vec<_> = one.keys().filter_map(|(_, owner)| owner).collect();
