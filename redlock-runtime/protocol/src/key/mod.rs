@@ -97,6 +97,13 @@ struct Stuck {
     claim: Option<Claim>,
 }
 
+impl Stuck {
+    fn releases_at(&self) -> Option<Instant> {
+        let ends = self.sections.iter().map(|over| over.until);
+        ends.max().filter(|_| self.claim.is_some())
+    }
+}
+
 impl Key {
     pub(crate) fn new() -> Self {
         Self {
@@ -132,7 +139,13 @@ impl Key {
             Front::BackingOff(backoff) => Some(backoff.next_due()),
             Front::Held(held) => held.next_due(self.queue.first(), now),
         };
-        let dues = [front, self.queue.next_due(), self.releases.next_due()];
+        let stuck = self.stuck.iter().filter_map(Stuck::releases_at).min();
+        let dues = [
+            front,
+            self.queue.next_due(),
+            self.releases.next_due(),
+            stuck,
+        ];
         dues.into_iter().flatten().min()
     }
 
@@ -371,6 +384,7 @@ impl Key {
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         // First what is owed, and then who waits: the next attempt must come behind the releases.
+        self.release_of_stuck(cx);
         self.releases.advance(cx);
         if let Some(contention) = &mut self.contention {
             contention.advance(now);
@@ -439,17 +453,20 @@ impl Key {
         };
         // The keys wait for a section that may never let go. These callers must not.
         held.reports.answer_all(release, cx);
-        let sections = held.over;
-        // Other readers have let them live for longer than it had asked for. That must keep nobody out.
-        let is_late = sections.iter().all(|over| over.until <= cx.now());
-        let claim = match is_late {
-            true => {
-                self.releases.begin(&claim, Reports::default(), cx);
-                None
-            }
-            false => Some(claim),
-        };
+        let (sections, claim) = (held.over, Some(claim));
         self.stuck.push(Stuck { sections, claim });
+        self.release_of_stuck(cx);
+    }
+
+    /// Others have let the keys live for longer than those had asked for that have not let go. That must keep
+    /// nobody out.
+    fn release_of_stuck(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let late = self.stuck.iter_mut();
+        let late = late.filter(|stuck| stuck.releases_at().is_some_and(|at| at <= now));
+        for claim in late.filter_map(|stuck| stuck.claim.take()) {
+            self.releases.begin(&claim, Reports::default(), cx);
+        }
     }
 
     /// Whether all that are before this waiter share the key with it, or are about to.
