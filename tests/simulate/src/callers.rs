@@ -82,6 +82,11 @@ pub(crate) enum Stage {
 }
 
 impl Task {
+    /// Its lease is over, and it has not let go of this key.
+    pub(crate) fn is_stuck_with(&self, held: (usize, Option<Owner>)) -> bool {
+        matches!(self.stage, Stage::Stuck) && self.keys().any(|it| it == held)
+    }
+
     pub(crate) fn new(task: usize, plan: &Plan) -> Self {
         Self {
             stage: Stage::Idle,

@@ -55,6 +55,12 @@ impl World {
             if matches!(effect, Effect::Made | Effect::Deleted(_)) {
                 self.on_keys_changed(index);
             }
+            let mut tasks = self.clients[client].tasks.iter();
+            let is_stuck = tasks.any(|task| task.is_stuck_with((index, Some(owner))));
+            if matches!(effect, Effect::Deleted(_)) && is_stuck {
+                // Nobody else could have had it before.
+                self.on_idle(index);
+            }
         }
         reply
     }

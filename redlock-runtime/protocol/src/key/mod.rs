@@ -255,9 +255,7 @@ impl Key {
             // The last one has let go, so nobody works under these keys any more.
             let claims = self.stuck.extract(lets_go).into_iter();
             for claim in claims.filter_map(|stuck| stuck.claim) {
-                self.releases.begin(&claim, Reports::default(), cx);
-                // The nodes may be free of them a round trip later.
-                self.retry_now(cx);
+                self.release_now(&claim, cx);
             }
             Some(Release::AlreadyExpired)
         } else if let Front::Held(held) = &mut self.front
@@ -464,9 +462,16 @@ impl Key {
         let now = cx.now();
         let late = self.stuck.iter_mut();
         let late = late.filter(|stuck| stuck.releases_at().is_some_and(|at| at <= now));
-        for claim in late.filter_map(|stuck| stuck.claim.take()) {
-            self.releases.begin(&claim, Reports::default(), cx);
+        let claims: Vec<_> = late.filter_map(|stuck| stuck.claim.take()).collect();
+        for claim in claims {
+            self.release_now(&claim, cx);
         }
+    }
+
+    fn release_now(&mut self, claim: &Claim, cx: &mut Cx<'_>) {
+        self.releases.begin(claim, Reports::default(), cx);
+        // The nodes may be free of them a round trip later, and do not tell this process.
+        self.retry_now(cx);
     }
 
     /// Whether all that are before this waiter share the key with it, or are about to.
