@@ -470,7 +470,10 @@ impl Key {
 
     fn release_now(&mut self, claim: &Claim, cx: &mut Cx<'_>) {
         self.releases.begin(claim, Reports::default(), cx);
-        // The nodes may be free of them a round trip later, and do not tell this process.
+        // The nodes may be free of them a round trip later, and tell this process neither that nor what follows.
+        if let Some(place) = self.place() {
+            place.disarm_all();
+        }
         self.retry_now(cx);
     }
 
