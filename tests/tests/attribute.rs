@@ -6,6 +6,7 @@ mod attribute {
     mod arguments;
     mod attributes;
     mod blocking;
+    mod cost;
     mod durations;
     mod editions;
     mod frameworks;
