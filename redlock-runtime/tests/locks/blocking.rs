@@ -125,11 +125,17 @@ fn refusals_and_mistakes_are_those_of_async_code() {
     assert!(matches!(error, LockError::Config(_)), "{error}");
     let error = redlock.lock("").acquire_blocking().unwrap_err();
     assert!(matches!(error, LockError::EmptyKey { .. }), "{error}");
+    let waits = redlock.lock(KEY).wait(NEVER);
+    let waits = thread::spawn(move || waits.acquire_blocking().unwrap_err());
+    let sections = || current_thread().block_on(redlock.inspect(KEY)).sections;
+    while sections().len() < 2 {}
     current_thread()
         .block_on(redlock.shutdown(Duration::ZERO))
         .unwrap_err();
-    let error = redlock.lock("other").acquire_blocking().unwrap_err();
-    assert!(matches!(error, LockError::Stopped(_)), "{error}");
+    let later = redlock.lock("other").acquire_blocking().unwrap_err();
+    for error in [waits.join().unwrap(), later] {
+        assert!(matches!(error, LockError::Stopped(_)), "{error}");
+    }
 }
 
 // ---- the lease

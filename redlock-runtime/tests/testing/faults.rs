@@ -28,6 +28,21 @@ async fn one_of_three_may_be_unreachable_and_two_may_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_majority_a_lease_is_joined_while_it_is_long_enough() {
+    let redlock = Redlock::test();
+    let outer = redlock.lock("k").hold(async |outer| {
+        redlock.node(0).unreachable();
+        redlock.node(1).unreachable();
+        sleep(seconds(1)).await;
+        let inner = |lease| redlock.lock("k").reentrant().expire(lease).acquire();
+        let error = inner(seconds(5)).await.unwrap_err();
+        assert!(matches!(error, LockError::NoQuorum(_)), "{error}");
+        assert!(outer.is_held() && inner(seconds(3)).await.is_ok());
+    });
+    outer.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn unresponsive_nodes_cost_a_node_timeout() {
     let redlock = Redlock::test();
     redlock.node(0).unresponsive();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use redlock_runtime::{FencingToken, Guard, Lock, LockError, Redlock, Release, redis_lock};
+use redlock_runtime::{Guard, LockError, Redlock, Release};
 use redlock_tests::Cluster;
 
 use crate::common::{await_state, connect};
@@ -161,61 +161,6 @@ async fn a_writer_that_becomes_a_reader_lets_readers_in_and_no_writer() {
 }
 
 // ---- the nodes
-
-fn members(redlock: &Redlock) -> [Lock; 3] {
-    let exports = redlock.lock("exports").permits(2);
-    [
-        redlock.lock("prices").shared(),
-        redlock.lock("order"),
-        exports,
-    ]
-}
-
-/// Which [`members`] has locked.
-#[redis_lock(
-    key = [shared("prices"), "order", permits("exports", 2)],
-    expire = 60s,
-    wait = 60s,
-    lease = lease,
-    via = redlock
-)]
-async fn exported(redlock: &Redlock, other: &Redlock) -> Result<FencingToken, LockError> {
-    is_seen_by(other).await;
-    Ok(lease.fencing_token().expect("the nodes count"))
-}
-
-/// Others read the prices and have the other permit; the order is taken, and nobody may write the prices.
-async fn is_seen_by(other: &Redlock) {
-    let [prices, order, exports] = members(other).map(|lock| lock.expire(LONG));
-    // Its own releases of before may be on their way.
-    let _reader = prices.wait(LONG).acquire().await.unwrap();
-    let _permit = exports.clone().wait(LONG).acquire().await.unwrap();
-    for taken in [order, exports, other.lock("prices")] {
-        let error = taken.acquire().await.unwrap_err();
-        assert!(matches!(error, LockError::Contended(_)), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn locks_of_several_kinds_are_had_at_once() {
-    let (cluster, one, two) = processes().await;
-    let all = one.lock_all(members(&one)).expire(LONG);
-    let all = all.acquire().await.unwrap();
-    let first = all.fencing_token().unwrap();
-    is_seen_by(&two).await;
-    assert_eq!(all.release().await, Release::Released);
-    for key in ["prices", "order"] {
-        cluster.await_free(key).await;
-    }
-
-    let second = exported(&one, &two).await.unwrap();
-    assert!(second > first);
-    let [_, order, exports] = members(&two);
-    for free in [order, exports, two.lock("prices")] {
-        let free = free.expire(LONG).wait(LONG).acquire().await.unwrap();
-        assert!(free.fencing_token().unwrap() > second);
-    }
-}
 
 /// On which all nodes vote, however busy the machine is.
 async fn processes() -> (Cluster, Redlock, Redlock) {

@@ -4,17 +4,13 @@
 //! longer than any test.
 
 use std::{
-    future::{pending, poll_fn},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
 
 use crate::common::{
-    NEVER, acquire_on_all, await_sent, connect, connect_by, extend_until_on_all, is_release,
+    acquire_on_all, await_sent, connect, connect_by, extend_until_on_all, is_release,
 };
 use redlock_runtime::{LockError, Release};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
@@ -23,44 +19,19 @@ use tokio::task::yield_now;
 // ---- a lease that is not renewed
 
 #[tokio::test]
-async fn a_body_that_outlasts_its_lease_is_dropped_and_not_polled_again() {
-    let cluster = Cluster::start(3);
-    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
-    let body = Body::default();
-
-    let lock = one.lock(KEY).expire(BRIEF);
-    let held = lock.hold(async |_| body.run(pending::<()>()).await);
-    let error = in_time(held).await.unwrap_err();
-
-    assert!(matches!(error, LockError::Expired(_)), "{error}");
-    assert!(body.is_dropped());
-    assert_eq!(body.polls(), 1);
-    let next = in_time(two.lock(KEY).wait(NEVER).acquire()).await.unwrap();
-    assert!(next.is_held());
-    assert_eq!(body.polls(), 1);
-}
-
-#[tokio::test]
 async fn after_a_stall_of_its_runtime_a_body_without_lease_is_not_polled() {
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
-    let body = Body::default();
     let went_on = AtomicBool::new(false);
 
-    let lock = redlock.lock(KEY).expire(BRIEF);
-    let held = lock.hold(async |_| {
-        body.run(async {
-            stall();
-            yield_now().await;
-            went_on.store(true, Ordering::Relaxed);
-        })
-        .await;
+    let held = redlock.lock(KEY).expire(BRIEF).hold(async |_| {
+        stall();
+        yield_now().await;
+        went_on.store(true, Ordering::Relaxed);
     });
     let error = in_time(held).await.unwrap_err();
 
     assert!(matches!(error, LockError::Expired(_)), "{error}");
-    assert!(body.is_dropped());
-    assert_eq!(body.polls(), 1);
     assert!(!went_on.into_inner());
 }
 
@@ -156,8 +127,6 @@ async fn extend_without(gone: usize) -> bool {
     true
 }
 
-// ---- losses
-
 // ---- what a release says
 
 #[tokio::test]
@@ -172,52 +141,12 @@ async fn after_a_shutdown_there_is_no_token_and_a_release_is_unknown() {
     assert_eq!(in_time(guard.release()).await, Release::Unknown);
 }
 
-// ---- what stands on the nodes
-
 // ---- the steps
 
 const KEY: &str = "lease";
 
 /// Is there to run out, or to be renewed in time on a busy machine.
 const BRIEF: Duration = Duration::from_millis(900);
-
-/// Counts its polls, and knows when it has been destroyed.
-#[derive(Clone, Default)]
-struct Body(Arc<Marks>);
-
-#[derive(Default)]
-struct Marks {
-    polls: AtomicUsize,
-    dropped: AtomicBool,
-}
-
-impl Body {
-    async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        let _dropped = Dropped(&self.0.dropped);
-        let mut work = std::pin::pin!(work);
-        poll_fn(|context| {
-            self.0.polls.fetch_add(1, Ordering::Relaxed);
-            work.as_mut().poll(context)
-        })
-        .await
-    }
-
-    fn polls(&self) -> usize {
-        self.0.polls.load(Ordering::Relaxed)
-    }
-
-    fn is_dropped(&self) -> bool {
-        self.0.dropped.load(Ordering::Relaxed)
-    }
-}
-
-struct Dropped<'a>(&'a AtomicBool);
-
-impl Drop for Dropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// Servers that do not tell of changes.
 fn deaf_cluster() -> Cluster {

@@ -8,9 +8,6 @@ use redlock_runtime::{Builder, LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, Mode, PATIENCE, Server};
 use tokio::time::timeout;
 
-/// A lease that runs out in its test, and a quarantine that ends in it.
-const BRIEF: Duration = Duration::from_secs(1);
-
 // ---- what is a loss of memory, and what is none
 
 #[tokio::test]
@@ -26,7 +23,7 @@ async fn a_node_that_has_lost_its_memory_is_quarantined() {
         |node| drop(node.command(&["SWAPDB", "0", "1"])),
     ];
     for lose in losses {
-        let cluster = founded(3, careful).await;
+        let cluster = founded(3).await;
         let redlock = careful(cluster.urls()).build().await.unwrap();
         let process = cluster[1].run_id();
 
@@ -82,7 +79,7 @@ async fn what_forgets_no_lock_is_no_reason_for_a_quarantine() {
 /// Or else whoever gives up before a script has been sent again leaves the next one where it was.
 #[tokio::test]
 async fn a_node_that_has_lost_its_scripts_is_told_all_of_them_again() {
-    let cluster = founded(3, careful).await;
+    let cluster = founded(3).await;
     let redlock = careful(cluster.urls()).build().await.unwrap();
     cluster[2].kill();
     let loads = || cluster[1].count("script|load");
@@ -123,8 +120,8 @@ async fn a_node_that_has_all_on_disk_votes_at_once_after_a_restart() {
 /// The holder has a majority of which one node forgets; the other nodes are one too.
 #[tokio::test]
 async fn a_rival_does_not_win_by_what_a_node_forgot() {
-    let cluster = founded(3, careful).await;
-    let holder = cut_off_from_2(&cluster, careful).await;
+    let cluster = founded(3).await;
+    let holder = cut_off_from_2(&cluster).await;
     let rival = careful(cluster.urls()).build().await.unwrap();
     let guard = holder.lock("k").acquire().await.unwrap();
 
@@ -141,23 +138,9 @@ async fn a_rival_does_not_win_by_what_a_node_forgot() {
 }
 
 #[tokio::test]
-async fn a_rival_that_waits_wins_when_the_forgotten_lease_is_over() {
-    let cluster = founded(3, brief).await;
-    let holder = cut_off_from_2(&cluster, brief).await;
-    let rival = brief(cluster.urls()).build().await.unwrap();
-    let guard = holder.lock("k").acquire().await.unwrap();
-
-    cluster[1].restart();
-
-    let next = rival.lock("k").wait(PATIENCE).acquire().await.unwrap();
-    assert!(!guard.is_held(), "the leases of two holders overlap");
-    drop(next);
-}
-
-#[tokio::test]
 async fn a_quarantined_minority_of_five_delays_nobody() {
     for restarted in 1..=2 {
-        let cluster = founded(5, careful).await;
+        let cluster = founded(5).await;
         let redlock = careful(cluster.urls()).build().await.unwrap();
         for node in 0..restarted {
             cluster[node].restart();
@@ -178,9 +161,9 @@ async fn a_quarantined_minority_of_five_delays_nobody() {
 // ---- the nodes
 
 /// Nodes that have been in use by clients with such locks.
-async fn founded(size: usize, builder: fn(Vec<String>) -> Builder) -> Cluster {
+async fn founded(size: usize) -> Cluster {
     let cluster = Cluster::start(size);
-    found(&cluster, builder).await;
+    found(&cluster, careful).await;
     cluster
 }
 
@@ -189,23 +172,15 @@ fn careful(urls: Vec<String>) -> Builder {
     unhurried(urls).assume_fresh(false)
 }
 
-/// In no hurry but for leases and quarantines.
-fn brief(urls: Vec<String>) -> Builder {
-    careful(urls)
-        .expire(BRIEF)
-        .max_lease(BRIEF)
-        .guard_band(BRIEF / 10)
-}
-
 /// A node set that does not reach node 2.
-async fn cut_off_from_2(cluster: &Cluster, builder: fn(Vec<String>) -> Builder) -> Redlock {
+async fn cut_off_from_2(cluster: &Cluster) -> Redlock {
     let proxy = cluster[2].proxy();
     let mut urls = cluster.urls();
     urls[2] = proxy.url();
     proxy.set(Mode::Refuse);
     // Without the proxy nobody listens there.
     drop(proxy);
-    builder(urls).build().await.unwrap()
+    careful(urls).build().await.unwrap()
 }
 
 // ---- the steps

@@ -3,7 +3,6 @@
 
 use std::{
     future::{pending, poll_fn, ready},
-    panic::panic_any,
     pin::Pin,
     task::Poll,
     thread,
@@ -18,11 +17,6 @@ use tokio::{
     runtime::{self, Runtime},
     sync::oneshot,
 };
-
-// ---- the body ends by itself
-
-#[derive(Debug, PartialEq)]
-struct Thrown(u32);
 
 // ---- the call is cancelled
 
@@ -90,6 +84,22 @@ fn dropped_under_a_body(callers: &mut runtime::Builder) {
     drop(callers);
 
     test.block_on(await_come_and_gone(&cluster));
+}
+
+#[test]
+fn a_guard_whose_engine_is_gone_holds_nothing_and_can_be_dropped() {
+    let cluster = Cluster::start(3);
+    let runtime = Runtime::new().unwrap();
+    let guard = runtime.block_on(async {
+        let builder = unhurried(cluster.urls()).runtime(runtime.handle().clone());
+        let redlock = builder.build().await.unwrap();
+        redlock.lock(KEY).acquire().await.unwrap()
+    });
+
+    drop(runtime);
+
+    assert!(!guard.is_held(), "nobody is left who could know");
+    drop(guard);
 }
 
 #[tokio::test]
@@ -196,18 +206,4 @@ async fn await_come_and_gone(cluster: &Cluster) {
         node.await_event(KEY, "del", 1).await;
         assert_eq!(node.events(KEY), ["set", "expire", "del"]);
     }
-}
-
-#[tokio::test]
-async fn a_panic_of_the_body_passes_through_and_is_released() {
-    let cluster = Cluster::start(5);
-    let redlock = connect(&cluster).await;
-    let of_task = redlock.clone();
-
-    let body = async { panic_any(Thrown(7)) };
-    let ended = tokio::spawn(async move { section::<()>(&of_task, body).await }).await;
-
-    let panic = ended.unwrap_err().into_panic();
-    assert_eq!(panic.downcast_ref::<Thrown>(), Some(&Thrown(7)));
-    await_come_and_gone(&cluster).await;
 }

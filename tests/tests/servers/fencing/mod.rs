@@ -13,13 +13,9 @@ use redlock_tests::Cluster;
 
 /// A client of its own: a process, as far as the nodes can tell.
 async fn client(nodes: &Cluster) -> Redlock {
-    client_at(nodes.urls()).await
-}
-
-async fn client_at(urls: Vec<String>) -> Redlock {
     // The nodes have just been started, or restarted; how long they then keep from voting is a
     // matter of other tests.
-    let nodes = Redlock::builder().nodes(urls).assume_fresh(true);
+    let nodes = Redlock::builder().nodes(nodes.urls()).assume_fresh(true);
     nodes.build().await.unwrap()
 }
 
