@@ -3,11 +3,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, builder::NonEmptyStringValueParser};
-#[cfg(feature = "tls")]
-use redlock_runtime::Tls;
 use redlock_runtime::{
     __tool::{Servers, parse_duration, urls},
-    Builder, Credentials, Options, Redlock, Renew,
+    Builder, Credentials, Options, Redlock, Renew, Tls,
 };
 
 use crate::output::{self, Failure};
@@ -15,7 +13,7 @@ use crate::output::{self, Failure};
 /// Runs commands under a lock over independent Redis servers, and shows, checks and frees the locks of a
 /// fleet.
 #[derive(Debug, Parser)]
-#[command(name = "redlock", version, after_help = crate::output::EXIT_CODES)]
+#[command(name = "redlock", version, after_help = crate::output::exit_codes())]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) servers: ServerArgs,
@@ -40,15 +38,12 @@ pub(crate) struct ServerArgs {
     password: Option<String>,
     /// For `rediss://` nodes whose URLs name none: the certificate authorities to trust in place of those of
     /// the operating system, a PEM file.
-    #[cfg(feature = "tls")]
     #[arg(long, env = "REDLOCK_TLS_CACERT", global = true, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
     /// The client's certificate, a PEM file. The private key may be in it.
-    #[cfg(feature = "tls")]
     #[arg(long, env = "REDLOCK_TLS_CERT", global = true, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// The private key of the client's certificate, a PEM file. The certificate may be in it.
-    #[cfg(feature = "tls")]
     #[arg(long, env = "REDLOCK_TLS_KEY", global = true, value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// What every key begins with on the nodes.
@@ -104,12 +99,6 @@ pub(crate) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Writes the manual pages into a folder.
-    #[command(override_usage = "redlock man <FOLDER>")]
-    Man {
-        /// The folder. It is made if there is none.
-        folder: PathBuf,
-    },
 }
 
 /// Of `run`.
@@ -125,15 +114,9 @@ pub(crate) struct RunArgs {
     /// How long to wait for a lock that another client has, and for servers that cannot be used.
     #[arg(long, short, default_value = "0s", value_parser = duration, value_name = "DURATION")]
     pub(crate) wait: Duration,
-    /// Renew the lease while the command runs. This is the default.
-    #[arg(long, overrides_with = "no_renew")]
-    renew: bool,
-    /// End the command when the lease ends.
-    #[arg(long, overrides_with = "renew")]
-    pub(crate) no_renew: bool,
-    /// The longest time for which the command may have the lock, not less than the lease. The command gets SIGTERM
-    /// earlier by `--grace`, and SIGKILL then.
-    #[arg(long, value_parser = duration, value_name = "DURATION", conflicts_with = "no_renew")]
+    /// The longest time for which the command may have the lock, not less than the lease, which is renewed until then.
+    /// The command gets SIGTERM earlier by `--grace`, and SIGKILL then.
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(crate) max_hold: Option<Duration>,
     /// Keep the lock for at least this time, even if the command was quicker: of many machines whose clocks
     /// differ, one runs the job. With `--permits`, that number of commands start within this time. At most the lease.
@@ -187,10 +170,7 @@ impl RunArgs {
     pub(crate) fn options(&self, wait: Duration) -> Options {
         Options {
             wait,
-            renew: match self.no_renew {
-                true => Renew::Never,
-                false => Renew::Default,
-            },
+            renew: Renew::Default,
             max_hold: self.max_hold,
             at_least: self.at_least,
             permits: self.permits,
@@ -224,12 +204,9 @@ impl ServerArgs {
             .key_prefix(self.key_prefix.as_deref().unwrap_or_default())
             .connect_timeout(self.connect_timeout)
             .require_servers(true);
-        #[cfg(feature = "tls")]
-        let builder = {
-            let tls = self.tls_ca.iter().fold(Tls::new(), Tls::cacert_file);
-            let tls = self.tls_cert.iter().fold(tls, Tls::cert_file);
-            builder.tls(self.tls_key.iter().fold(tls, Tls::key_file))
-        };
+        let tls = self.tls_ca.iter().fold(Tls::new(), Tls::cacert_file);
+        let tls = self.tls_cert.iter().fold(tls, Tls::cert_file);
+        let builder = builder.tls(self.tls_key.iter().fold(tls, Tls::key_file));
         let password = self.password.as_deref();
         let credentials = match &self.user {
             Some(user) => Some(Credentials::new(&**user, password.unwrap_or_default())),

@@ -9,7 +9,7 @@ mod reply;
 mod run;
 mod survey;
 
-use std::{fs, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
@@ -51,13 +51,6 @@ fn carry_out(args: Args) -> Result<u8, Failure> {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Args::command(), "redlock", &mut script);
                 output::write(&script);
-                Ok(0)
-            }
-            Command::Man { folder } => {
-                let failed = |error| format!("{}: {error}", folder.display());
-                fs::create_dir_all(&folder)
-                    .and_then(|()| clap_mangen::generate_to(Args::command(), &folder))
-                    .map_err(|error| Failure(output::OUTPUT, failed(error)))?;
                 Ok(0)
             }
         }

@@ -19,7 +19,8 @@ use std::{
 
 use redlock_runtime::{
     __tool::{check, lock},
-    Builder, ConfigError, ConfigProblem, Guard, Installed, LockError, NODES_VARIABLE, ProblemKind,
+    Builder, ConfigError, ConfigProblem, Guard, Installed, Lock, LockError, NODES_VARIABLE,
+    ProblemKind,
 };
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use tokio::{
@@ -86,10 +87,8 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<Acquired, Failu
     // have forgotten locks of that length.
     let builder = servers.builder().service(service).expire(args.expire);
     let builder = args.max_lease.into_iter().fold(builder, Builder::max_lease);
-    let builder = args
-        .guard_band
-        .into_iter()
-        .fold(builder, Builder::guard_band);
+    let guard_band = args.guard_band.into_iter();
+    let builder = guard_band.fold(builder, Builder::guard_band);
     let value = args.value.as_deref();
     check(&builder, &args.key, args.options(args.wait), value)
         .map_err(|error| Failure(output::USAGE, output::in_words(&error)))?;
@@ -125,26 +124,21 @@ async fn attempt(builder: &Builder, args: &RunArgs, wait: Duration) -> Result<Ac
         install.await
     };
     let installed = installed.map_err(|error| refused(&error))?;
-    let mut lock = lock(&installed, &args.key, args.options(wait));
-    if let Some(value) = &args.value {
-        lock = lock.value(value);
-    }
+    let lock = lock(&installed, &args.key, args.options(wait));
+    let lock = args.value.iter().fold(lock, Lock::value);
     let error = match lock.acquire().await {
         Ok(guard) => return Ok((installed, guard)),
         Err(error) => error,
     };
-    let code = match error {
-        LockError::Contended(_) if args.quiet => {
-            return Err(Failure(args.held_exit_code, String::new()));
+    let held = args.held_exit_code;
+    Err(match error {
+        LockError::Contended(_) if args.quiet => Failure(held, String::new()),
+        LockError::Contended(_) => Failure(held, installed.inspect(&args.key).await.to_string()),
+        LockError::NoQuorum(_) | LockError::Quarantined(_) => {
+            Failure(output::UNAVAILABLE, in_words(&error))
         }
-        LockError::Contended(_) => {
-            let found = installed.inspect(&args.key).await;
-            return Err(Failure(args.held_exit_code, found.to_string()));
-        }
-        LockError::NoQuorum(_) | LockError::Quarantined(_) => output::UNAVAILABLE,
-        _ => output::INTERNAL,
-    };
-    Err(Failure(code, in_words(&error)))
+        _ => Failure(output::INTERNAL, in_words(&error)),
+    })
 }
 
 /// The node set cannot be used.
@@ -257,10 +251,8 @@ impl<'a> Running<'a> {
         let held = self.began.elapsed() + remaining + Duration::from_secs(1);
         if self.args.max_hold.is_some_and(|longest| longest <= held) {
             "the command has run for nearly as long as `--max-hold` allows"
-        } else if !self.args.no_renew {
-            "the lease is about to end, and could not be renewed"
         } else {
-            "the lease is about to end, and is not renewed because of `--no-renew`"
+            "the lease is about to end, and could not be renewed"
         }
     }
 

@@ -248,20 +248,12 @@ fn assert_one_of_three<'a>(
 }
 
 #[test]
-fn the_program_completes_its_arguments_and_has_a_manual() {
+fn the_program_completes_its_arguments_and_says_its_usage() {
     let cluster = Cluster::start(1);
     for shell in ["bash", "zsh", "fish"] {
         let script = output(&cluster, &["completions", shell]);
         assert!(text(&script.stdout).contains("inspect"), "{shell}");
     }
-    let temporary = tempfile::tempdir().unwrap();
-    let folder = temporary.path().join("new").join("man1");
-    let made = output(&cluster, &["man", folder.to_str().unwrap()]);
-    assert!(made.status.success());
-    let page = std::fs::read_to_string(folder.join("redlock-run.1")).unwrap();
-    assert!(page.contains("max\\-hold"), "{page}");
-    assert!(text(&output(&cluster, &["--help"]).stdout).contains("man "));
-
     for (command, usage) in [
         ("run", "redlock run [OPTIONS] --key <KEY> -- <COMMAND>..."),
         ("inspect", "redlock inspect [OPTIONS] <KEY>"),

@@ -86,7 +86,7 @@ fn of_two_commands_one_runs_and_the_other_is_told_who_does() {
 #[test]
 fn a_command_runs_for_longer_than_the_lease_because_it_is_renewed() {
     let cluster = cluster();
-    let options = ["--renew", "--expire", "1s", "--grace", "100ms"];
+    let options = ["--expire", "1s", "--grace", "100ms"];
     let worker = begin(&cluster, &options, SAYS);
     // The first sets the time of a new key.
     cluster[0].wait_event("job", "expire", 5);
@@ -96,7 +96,7 @@ fn a_command_runs_for_longer_than_the_lease_because_it_is_renewed() {
 #[test]
 fn a_command_is_gone_before_its_lease_ends() {
     let cluster = cluster();
-    let options = ["--no-renew", "--expire", "1s", "--grace", "300ms"];
+    let options = ["--max-hold", "1s", "--expire", "1s", "--grace", "300ms"];
     let pid = "echo $$; exec sleep 1000";
     let first = start(&cluster, &run(&options, pid));
     let pid = first.wait_line(|_| true);
@@ -110,16 +110,11 @@ fn a_command_is_gone_before_its_lease_ends() {
 #[test]
 fn a_command_that_is_ended_with_its_lease_says_by_which_option() {
     let cluster = cluster();
-    let lease = ["--expire", "1s", "--grace", "300ms"];
-    for (option, said) in [
-        (&["--max-hold", "2s"][..], "`--max-hold` allows"),
-        (&["--no-renew"], "`--no-renew`"),
-    ] {
-        let options = [&lease[..], option].concat();
-        let out = output(&cluster, &run(&options, "sleep 1000"));
-        assert_eq!(out.status.code(), Some(76));
-        assert!(text(&out.stderr).contains(said), "{}", text(&out.stderr));
-    }
+    let options = ["--max-hold", "2s", "--expire", "1s", "--grace", "300ms"];
+    let out = output(&cluster, &run(&options, "sleep 1000"));
+    assert_eq!(out.status.code(), Some(76));
+    let said = text(&out.stderr);
+    assert!(said.contains("`--max-hold` allows"), "{said}");
 }
 
 #[test]
