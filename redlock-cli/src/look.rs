@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(crate) async fn status(args: &ServerArgs) -> Result<u8, Failure> {
-    let surveyed = survey(&args.open()?).await;
+    let surveyed = survey(&args.open()?, &[]).await;
     let count = surveyed.len();
     let told = surveyed.iter().flat_map(|server| &server.told);
     let voters = told.filter(|told| told.votes()).count();
@@ -66,7 +66,7 @@ fn json_of(Server { address, told, .. }: &Server) -> Json {
 }
 
 /// `3d`, `5h`, `7min`, `12s`
-pub(crate) fn rounded(seconds: u64) -> String {
+fn rounded(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),
         120..7_200 => format!("{}min", seconds / 60),

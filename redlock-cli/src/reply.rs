@@ -1,15 +1,11 @@
 //! What servers reply, as far as this program asks.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use redlock_runtime::{
     __tool::{ServerError, Value, from_redis_value, rejection},
     Rejection,
 };
-
-pub(crate) fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
-}
 
 /// Of what was asked, that to which the server replies with an error, and the error.
 pub(crate) fn refused<'a, T>(
@@ -44,8 +40,8 @@ pub(crate) fn info(value: &Value) -> BTreeMap<String, String> {
     fields.map(owned).collect()
 }
 
-/// Milliseconds since 1970 from the reply to TIME.
-pub(crate) fn millis(value: &Value) -> Option<i64> {
-    let [seconds, micros]: [i64; 2] = from_redis_value(value.clone()).ok()?;
-    seconds.checked_mul(1_000)?.checked_add(micros / 1_000)
+/// The time since 1970 from the reply to TIME.
+pub(crate) fn time(value: &Value) -> Option<Duration> {
+    let (seconds, micros) = from_redis_value(value.clone()).ok()?;
+    Some(Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros)))
 }

@@ -1,6 +1,10 @@
 //! What each server tells of itself, and whether it votes.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    process,
+    time::{Duration, SystemTime},
+};
 
 use redlock_runtime::{
     __tool::{
@@ -11,7 +15,7 @@ use redlock_runtime::{
 
 use crate::{
     doctor::Right,
-    reply::{info, is_about_rights, map, millis, refused, words},
+    reply::{info, is_about_rights, map, refused, time},
 };
 
 /// One server.
@@ -32,12 +36,14 @@ pub(crate) struct Told {
     record: BTreeMap<String, String>,
     /// It was found as the owner of a slot of a cluster.
     owns_slot: bool,
-    /// By its clock, in milliseconds since 1970.
-    now: Option<i64>,
+    /// By its clock, since 1970.
+    now: Option<Duration>,
     /// How long it stays out after its loss, if it has lost its memory.
     quarantine: Option<Duration>,
     /// The commands that it answers with an error, and the error.
     pub(crate) refusals: Vec<(String, ServerError)>,
+    /// What it replies to more commands.
+    pub(crate) more: Vec<Value>,
     /// For the doctor: its clock, twice.
     pub(crate) clocks: Option<[ClockReading; 2]>,
     /// For the doctor: the settings.
@@ -55,30 +61,37 @@ pub(crate) struct Vote {
     pub(crate) remaining: Option<Duration>,
 }
 
-/// The commands of a survey, as they are called in its findings.
-const ASKED: [&str; 4] = ["TIME", "INFO", "HGETALL", "SET"];
+/// The commands of a survey. XX writes nothing, since there is no such key, but the server refuses it if it refuses
+/// votes.
+const ASKED: [&str; 4] = ["TIME", "INFO", "HGETALL NODE", "SET KEY x XX PX 1"];
 
-pub(crate) async fn survey(servers: &Servers) -> Vec<Server> {
+/// Asks for `more`, too, which the caller understands. `KEY` and `HASH` in a command are names that only this survey
+/// has, `NODE` is the node's own hash, and `DATABASE` the number of the database.
+pub(crate) async fn survey(servers: &Servers, more: &[&str]) -> Vec<Server> {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let name = format!("doctor:{}:{}", process::id(), now.as_nanos());
     let commands = |names: &Names| {
-        // No lock has such a key, so XX writes nothing. But the server refuses it if it refuses votes.
-        let absent = format!("{}__redlock:status", names.prefix);
-        vec![
-            words(&["TIME"]),
-            words(&["INFO"]),
-            words(&["HGETALL", &names.hash]),
-            words(&["SET", &absent, "x", "XX", "PX", "1"]),
-        ]
+        let word = |word: &str| match word {
+            "KEY" => format!("{}__{name}", names.prefix),
+            "HASH" => format!("{}__redlock:{name}", names.tag),
+            "NODE" => names.hash.clone(),
+            "DATABASE" => names.database.to_string(),
+            word => word.to_owned(),
+        };
+        let words = |command: &&str| command.split(' ').map(word).collect();
+        ASKED.iter().chain(more).map(words).collect()
     };
     let replies = servers.ask(commands).await;
     let mut surveyed = Vec::new();
     for (names, replies) in servers.names().zip(replies) {
         let told = replies.map(|replies| match &replies[..] {
-            [time, all, record, _] => Told {
+            [clock, all, record, _, more @ ..] => Told {
                 owns_slot: !names.tag.is_empty(),
-                now: millis(time),
+                now: time(clock),
                 info: info(all),
                 record: map(record),
                 refusals: refusals(&replies),
+                more: more.to_vec(),
                 ..Told::default()
             },
             _ => Told::default(),
@@ -102,7 +115,8 @@ pub(crate) async fn survey(servers: &Servers) -> Vec<Server> {
 }
 
 fn refusals(replies: &[Value]) -> Vec<(String, ServerError)> {
-    let refused = refused(&ASKED, replies).map(|(command, error)| ((*command).to_owned(), error));
+    let name = |command: &str| command.split(' ').next().unwrap_or_default().to_owned();
+    let refused = refused(&ASKED, replies).map(|(command, error)| (name(command), error));
     // Without that right locks work.
     let is_needed =
         |(command, error): &(String, ServerError)| command != "INFO" || !is_about_rights(error);
@@ -129,9 +143,8 @@ impl Told {
 
     /// The longest that a key of which it knows can live.
     fn longest(&self) -> Option<Duration> {
-        let until = self.of_record("longest_until");
-        let until: Option<i64> = until.and_then(|until| until.parse().ok());
-        let is_before = self.now.zip(until).is_some_and(|(now, until)| now < until);
+        let times = self.now.zip(self.millis("longest_until"));
+        let is_before = times.is_some_and(|(now, until)| now < until);
         let before = self.millis("longest_before").filter(|_| is_before);
         self.millis("longest").max(before)
     }
@@ -205,11 +218,9 @@ impl Told {
     }
 
     fn quarantined(&self) -> Vote {
-        let age = || {
-            let begin: i64 = self.of_record("loss_begin")?.parse().ok()?;
-            u64::try_from(self.now?.checked_sub(begin)?).ok()
-        };
-        let (Some(age), Some(all)) = (age().map(Duration::from_millis), self.quarantine) else {
+        let times = self.now.zip(self.millis("loss_begin"));
+        let age = times.and_then(|(now, begin)| now.checked_sub(begin));
+        let Some((age, all)) = age.zip(self.quarantine) else {
             return Vote::new("quarantined", "quarantined");
         };
         let left = all.saturating_sub(age);

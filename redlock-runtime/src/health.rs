@@ -199,8 +199,8 @@ pub fn refuses(reason: Rejection, message: &str) -> String {
     }
 }
 
-/// What to do about a server that rejects commands.
-pub(crate) const fn remedy(reason: Rejection) -> Option<&'static str> {
+/// Returns what to do about a server that rejects commands.
+pub const fn remedy(reason: Rejection) -> Option<&'static str> {
     Some(match reason {
         Rejection::InCluster => {
             "write a Redis Cluster as `redis+cluster://c1,c2,c3`, and none of its servers by itself"
@@ -212,6 +212,12 @@ pub(crate) const fn remedy(reason: Rejection) -> Option<&'static str> {
         Rejection::NoPermission => {
             "give its user the rights that `redlock_runtime::guide::servers` lists"
         }
+        Rejection::OutOfMemory => "without memory it grants no locks, so raise `maxmemory`",
+        Rejection::Busy => "a script of another client runs for long; `SCRIPT KILL` ends it",
+        Rejection::CannotSave => {
+            "it cannot save to disk, so mend that, or turn persistence off by `save \"\"`"
+        }
+        Rejection::TooFewReplicas => "set `min-replicas-to-write 0`",
         _ => return None,
     })
 }

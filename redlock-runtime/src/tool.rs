@@ -9,7 +9,7 @@ use redlock_protocol::{Instant, Readings, Record, Why};
 
 pub use crate::{
     config::{parse_duration, split_urls as urls},
-    health::{refuses, vote},
+    health::{refuses, remedy, vote},
     node::{ClockReading, of_server as why, rejection},
 };
 

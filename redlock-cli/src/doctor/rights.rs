@@ -1,19 +1,15 @@
 //! What the user of a server must be allowed to do, found out by doing it on keys that only the doctor has.
 
-use std::{process, time::SystemTime};
+use std::{collections::BTreeMap, mem};
 
-use redlock_runtime::__tool::{Names, ServerError, Value};
-
-use crate::reply::{is_about_rights, refused};
+use crate::{
+    reply::{is_about_rights, map, refused},
+    survey::Told,
+};
 
 /// A right of the documented rule; a command that needs it, in which `KEY`, `HASH` and `DATABASE` stand for those of
 /// the doctor; and what does not work without it, none if nothing works.
-#[derive(Debug)]
-pub(crate) struct Right(
-    pub(super) &'static str,
-    pub(super) &'static str,
-    pub(super) Loss,
-);
+pub(crate) type Right = (&'static str, &'static str, Loss);
 
 type Loss = Option<&'static str>;
 
@@ -26,68 +22,54 @@ const RENEWALS: Loss = Some("renewals of several locks take a command for each")
 
 /// What the probes write is deleted by the last ones, and expires after a second if the user may not delete it.
 const RIGHTS: &[Right] = &[
-    Right("+eval", "EVAL return(1) 0", None),
+    ("+eval", "EVAL return(1) 0", None),
     // An unknown script, which is found out after the rights.
-    Right(
-        "+evalsha",
-        "EVALSHA 0000000000000000000000000000000000000000 0",
-        None,
-    ),
-    Right("+script|load", "SCRIPT LOAD return(1)", SCRIPTS),
-    Right("+info", "INFO server", RESTARTS),
-    Right("+config|get", "CONFIG GET appendonly", DURABLE),
-    Right("+client|tracking", "CLIENT TRACKING OFF", TRACKING),
-    Right("+client|caching", "CLIENT CACHING YES", TRACKING),
-    Right("+client|setname", "CLIENT SETNAME redlock-doctor", HOLDER),
-    Right("+client|list", "CLIENT LIST", HOLDER),
-    Right("+select", "SELECT DATABASE", None),
-    Right("+set", "SET KEY x NX PX 1000", None),
-    Right("+get", "GET KEY", None),
-    Right("+mget", "MGET KEY", RENEWALS),
-    Right("+pttl", "PTTL KEY", None),
-    Right("+pexpire", "PEXPIRE KEY 1000", None),
-    Right("+del", "DEL KEY", None),
-    Right("+hset", "HSET HASH x x", None),
-    Right("+hget", "HGET HASH x", None),
-    Right("+hmget", "HMGET HASH x", None),
-    Right("+hgetall", "HGETALL HASH", None),
-    Right("+hdel", "HDEL HASH x", None),
-    Right("+time", "TIME", None),
+    ("+evalsha", "EVALSHA unknown 0", None),
+    ("+script|load", "SCRIPT LOAD return(1)", SCRIPTS),
+    ("+info", "INFO server", RESTARTS),
+    ("+config|get", "CONFIG GET *", DURABLE),
+    ("+client|tracking", "CLIENT TRACKING OFF", TRACKING),
+    ("+client|caching", "CLIENT CACHING YES", TRACKING),
+    ("+client|setname", "CLIENT SETNAME redlock-doctor", HOLDER),
+    ("+client|list", "CLIENT LIST", HOLDER),
+    ("+select", "SELECT DATABASE", None),
+    ("+set", "SET KEY x NX PX 1000", None),
+    ("+get", "GET KEY", None),
+    ("+mget", "MGET KEY", RENEWALS),
+    ("+pttl", "PTTL KEY", None),
+    ("+pexpire", "PEXPIRE KEY 1000", None),
+    ("+del", "DEL KEY", None),
+    ("+hset", "HSET HASH x x", None),
+    ("+hget", "HGET HASH x", None),
+    ("+hmget", "HMGET HASH x", None),
+    ("+hgetall", "HGETALL HASH", None),
+    ("+hdel", "HDEL HASH x", None),
+    ("+time", "TIME", None),
 ];
 
-/// For one run, so that two doctors do not meet.
-pub(super) fn name_of_probe() -> String {
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    format!("doctor:{}:{}", process::id(), now.as_nanos())
-}
-
 /// One command for each right, in order.
-pub(super) fn probes(names: &Names, name: &str) -> Vec<Vec<String>> {
-    let word = |word: &str| match word {
-        "KEY" => format!("{}__{name}", names.prefix),
-        "HASH" => format!("{}__redlock:{name}", names.tag),
-        "DATABASE" => names.database.to_string(),
-        word => word.to_owned(),
-    };
-    let probe = |Right(_, probe, _): &Right| probe.split(' ').map(word).collect();
-    RIGHTS.iter().map(probe).collect()
+pub(super) fn probes() -> Vec<&'static str> {
+    RIGHTS.iter().map(|(_, probe, _)| *probe).collect()
 }
 
-/// What the replies say of the user who lacks a right.
-type Lacks = Vec<(&'static Right, ServerError)>;
-
-/// The rights that the replies deny, and the commands that the server refuses although the user has the right to them.
-pub(super) fn lacking_and_refused(replies: &[Value]) -> (Lacks, Vec<(String, ServerError)>) {
-    let (lacks, others): (Lacks, Lacks) =
-        refused(RIGHTS, replies).partition(|(_, error)| is_about_rights(error));
-    // A script that nobody has, and keys of which the server sends no notices.
-    let is_expected = |(Right(rule, ..), error): &(&Right, ServerError)| {
-        [("+evalsha", "NOSCRIPT"), ("+client|caching", "ERR")].contains(&(rule, error.code()))
-    };
-    let others = others.into_iter().filter(|other| !is_expected(other));
-    let command = |rule: &str| rule[1..].replace('|', " ").to_uppercase();
-    let refused = others.map(|(Right(rule, ..), error)| (command(rule), error));
-    (lacks, refused.collect())
+/// Notes the rights that the replies to the probes deny, the commands that the server refuses although the user has
+/// the right to them, and the settings that one has read.
+pub(super) fn examine(told: &mut Told) {
+    let replies = mem::take(&mut told.more);
+    let (lacks, others): (Vec<_>, Vec<_>) =
+        refused(RIGHTS, &replies).partition(|(_, error)| is_about_rights(error));
+    told.lacks = lacks;
+    for ((rule, ..), error) in others {
+        // A script that nobody has, and keys of which the server sends no notices.
+        let expected = [("+evalsha", "NOSCRIPT"), ("+client|caching", "ERR")];
+        if !expected.contains(&(rule, error.code())) {
+            let command = rule[1..].replace('|', " ").to_uppercase();
+            told.refusals.push((command, error));
+        }
+    }
+    let mut all = RIGHTS.iter().zip(&replies);
+    let settings = all.find(|(right, _)| right.0 == "+config|get");
+    told.settings = settings.map_or_else(BTreeMap::new, |(_, reply)| map(reply));
 }
 
 #[cfg(test)]
@@ -105,7 +87,7 @@ mod tests {
             .expect("the page lists them")
             .split_whitespace();
         let documented: Vec<&str> = rules.filter(|rule| rule.starts_with('+')).collect();
-        let probed: Vec<&str> = RIGHTS.iter().map(|Right(rule, ..)| *rule).collect();
+        let probed: Vec<&str> = RIGHTS.iter().map(|(rule, ..)| *rule).collect();
         for rule in &documented {
             assert!(probed.contains(rule), "{rule}");
         }
@@ -114,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_probe_asks_for_its_right() {
-        for Right(rule, probe, _) in RIGHTS {
+        for (rule, probe, _) in RIGHTS {
             let words = rule[1..].split('|').map(str::to_uppercase);
             let mut asked = words.zip(probe.split(' '));
             assert!(asked.all(|(word, said)| word == said), "{rule}: {probe}");
