@@ -7,7 +7,6 @@ mod heard;
 mod page;
 mod recorded;
 mod scenes;
-mod written;
 
 use std::{collections::BTreeSet, pin::pin, time::Duration};
 
