@@ -22,7 +22,6 @@ mod quarantine;
 mod search;
 mod tokens;
 mod trial;
-mod walk;
 
 use std::{env, process::ExitCode, time::Instant};
 

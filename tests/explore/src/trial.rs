@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, num::NonZero, sync::Mutex, thread, time::Instant};
 
-use crate::{
-    search::{self, Found, Model},
-    walk,
-};
+use crate::search::{self, Found, Model};
 
 /// Deliberate faults, and a list of them.
 macro_rules! mutants {
@@ -23,33 +20,12 @@ macro_rules! mutants {
 }
 pub(crate) use mutants;
 
-/// The first numbers of all walks at random.
-const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// One exploration.
 pub(crate) struct Trial {
     pub(crate) name: String,
     /// A rule is broken on purpose, and that is to be found.
     is_mutant: bool,
-    extent: Extent,
-    explore: Box<dyn Fn(Extent) -> Found + Send>,
-}
-
-/// How much is explored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// Every course, to its end.
-    Whole,
-    /// So many courses at random, each of so many steps.
-    Walks { walks: usize, length: usize },
-}
-
-impl Extent {
-    /// Enough to find what is easily broken, with five nodes too.
-    pub(crate) const WALKS: Self = Self::Walks {
-        walks: 20_000,
-        length: 100,
-    };
+    explore: Box<dyn Fn() -> Found + Send>,
 }
 
 /// The same model but for what `change` does to it.
@@ -60,17 +36,12 @@ pub(crate) fn with<M>(mut model: M, change: impl FnOnce(&mut M)) -> M {
 
 /// Every rule must hold in every course.
 pub(crate) fn whole<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
-    Trial::new(name, false, Extent::Whole, model)
-}
-
-/// The same in courses at random.
-pub(crate) fn walks<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
-    Trial::new(name, false, Extent::WALKS, model)
+    Trial::new(name, false, model)
 }
 
 /// A rule is broken on purpose, and a course must show it.
-pub(crate) fn mutant<M: Model + Send + 'static>(name: &str, extent: Extent, model: M) -> Trial {
-    Trial::new(name, true, extent, model)
+pub(crate) fn mutant<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
+    Trial::new(name, true, model)
 }
 
 /// Explores each, as many at a time as there are processors, and says what was found of it. In the same
@@ -98,35 +69,22 @@ pub(crate) fn run_all(trials: Vec<Trial>) -> Vec<(Trial, Found)> {
 }
 
 impl Trial {
-    fn new<M: Model + Send + 'static>(
-        name: &str,
-        is_mutant: bool,
-        extent: Extent,
-        model: M,
-    ) -> Self {
+    fn new<M: Model + Send + 'static>(name: &str, is_mutant: bool, model: M) -> Self {
         Self {
             name: name.into(),
             is_mutant,
-            extent,
-            explore: Box::new(move |extent| match extent {
-                Extent::Whole => search::explore(&model),
-                Extent::Walks { walks, length } => walk::walk(&model, walks, length, SEED),
-            }),
+            explore: Box::new(move || search::explore(&model)),
         }
     }
 
     /// Explores, and says what was found.
     pub(crate) fn run(&self) -> Found {
         let began = Instant::now();
-        let found = (self.explore)(self.extent);
+        let found = (self.explore)();
         let seconds = began.elapsed().as_secs_f64();
         let Found { states, steps, .. } = found;
-        let extent = match self.extent {
-            Extent::Whole => format!("{states} states, {steps} steps"),
-            Extent::Walks { walks, .. } => format!("at random, {walks} courses, {steps} steps"),
-        };
         println!(
-            "{}: {extent}, {seconds:.1} s: {}",
+            "{}: {states} states, {steps} steps, {seconds:.1} s: {}",
             self.name,
             self.result(&found)
         );

@@ -1,7 +1,7 @@
 //! What is explored of quarantines.
 
 use super::{ANY_NUMBER, LastMarker, Mutant, Quarantine};
-use crate::trial::{Extent, Trial, mutant, walks, whole, with};
+use crate::trial::{Trial, mutant, whole, with};
 
 pub(super) const fn small<const N: usize>() -> Quarantine<N> {
     Quarantine {
@@ -40,26 +40,17 @@ pub(crate) fn courses() -> Vec<Trial> {
             "quarantine: all nodes new, or all memory lost, default leases",
             default_leases,
         ),
-        walks("quarantine: two slow readers, snapshots", with_many(longer)),
         whole(
             "quarantine: two nodes, two slow readers, snapshots",
             with(small::<2>(), |it| (it.readers, it.snapshots) = (2, 1)),
         ),
         whole("quarantine: four nodes, one slow reader", small::<4>()),
         whole("quarantine: five nodes", five()),
-        walks(
-            "quarantine: five nodes, two slow readers, snapshots",
-            with_many(small::<5>()),
-        ),
     ]
 }
 
 fn five() -> Quarantine<5> {
     with(small(), |it| it.readers = 0)
-}
-
-fn with_many<const N: usize>(model: Quarantine<N>) -> Quarantine<N> {
-    with(model, |it| (it.readers, it.snapshots) = (2, 3))
 }
 
 fn with_snapshot(model: Quarantine<3>) -> Quarantine<3> {
@@ -69,13 +60,8 @@ fn with_snapshot(model: Quarantine<3>) -> Quarantine<3> {
 /// Each must be found.
 pub(crate) fn mutants() -> Vec<Trial> {
     let mut mutants: Vec<Trial> = Mutant::ALL.iter().map(smallest).collect();
-    // With five nodes, too, and at random.
     let few = with(five(), |it| it.mutant = Some(Mutant::TooFewRead));
-    mutants.push(mutant("TooFewRead, five nodes", Extent::Whole, few));
-    let old = with(with_many(small::<5>()), |it| {
-        it.mutant = Some(Mutant::OldLossCounts)
-    });
-    mutants.push(mutant("OldLossCounts, five nodes", Extent::WALKS, old));
+    mutants.push(mutant("TooFewRead, five nodes", few));
     mutants
 }
 
@@ -85,5 +71,5 @@ fn smallest(&of: &Mutant) -> Trial {
         Mutant::OldLossCounts | Mutant::OwnMarkerForgotten => with_snapshot(three),
         _ => three,
     };
-    mutant(&format!("{of:?}"), Extent::Whole, model)
+    mutant(&format!("{of:?}"), model)
 }

@@ -1,7 +1,7 @@
 //! What is explored of tokens.
 
 use super::{Mutant, turns::Turns};
-use crate::trial::{Extent, Trial, mutant, walks, whole, with};
+use crate::trial::{Trial, mutant, whole, with};
 
 pub(super) const fn small_rounds<const N: usize>() -> Turns<N> {
     Turns {
@@ -73,21 +73,7 @@ fn rounds_with_losses() -> Vec<Trial> {
             three,
         ),
         whole("rounds: lost memory, up to 4, no proposals", high),
-        walks(
-            "rounds: lost memory, four nodes, three at a time",
-            many_losses::<4>(),
-        ),
-        walks(
-            "rounds: lost memory, five nodes, three at a time",
-            many_losses::<5>(),
-        ),
     ]
-}
-
-fn many_losses<const N: usize>() -> Turns<N> {
-    with(small_rounds(), |it| {
-        (it.losses, it.turns, it.highest) = (true, 3, 8);
-    })
 }
 
 fn turns() -> Vec<Trial> {
@@ -98,11 +84,6 @@ fn turns() -> Vec<Trial> {
     let losses = with(small_turns::<3>(), |it| it.losses = true);
     let any = with(losses, |it| (it.highest, it.proposals) = (3, true));
     let three = with(losses, |it| (it.turns, it.highest) = (3, 3));
-    let many = with(small_turns::<5>(), |it| {
-        (it.turns, it.highest, it.proposals) = (3, 9, true);
-    });
-    let many_losses = with(many, |it| it.losses = true);
-    let many_gone = with(many, |it| it.exclusive = false);
     vec![
         whole(
             "turns: two at a time, up to 6",
@@ -122,14 +103,6 @@ fn turns() -> Vec<Trial> {
         whole("turns: lost memory, up to 4", losses),
         whole("turns: lost memory, up to 3, any proposals", any),
         whole("turns: lost memory, three at a time, up to 3", three),
-        walks(
-            "turns: lost memory, five nodes, three at a time",
-            many_losses,
-        ),
-        walks(
-            "turns: keys may be gone, five nodes, three at a time",
-            many_gone,
-        ),
     ]
 }
 
@@ -139,21 +112,15 @@ fn sliding_turns<const N: usize>() -> Turns<N> {
 
 /// Each must be found.
 pub(crate) fn mutants() -> Vec<Trial> {
-    let mut mutants: Vec<Trial> = Mutant::ALL.iter().map(smallest).collect();
-    // With five nodes, too, and at random.
-    let five = with(model_of::<5>(Mutant::FloorOfOneOther), |it| {
-        (it.turns, it.highest) = (3, 8);
-    });
-    mutants.push(mutant("FloorOfOneOther, five nodes", Extent::WALKS, five));
-    mutants
+    Mutant::ALL.iter().map(smallest).collect()
 }
 
 /// The smallest course that shows it.
 fn smallest(of: &Mutant) -> Trial {
-    mutant(&format!("{of:?}"), Extent::Whole, model_of::<3>(*of))
+    mutant(&format!("{of:?}"), model_of(*of))
 }
 
-fn model_of<const N: usize>(mutant: Mutant) -> Turns<N> {
+fn model_of(mutant: Mutant) -> Turns<3> {
     let model = match mutant {
         Mutant::NumberOfOne
         | Mutant::HighestNumber
