@@ -54,17 +54,17 @@ struct Findings<'a> {
 
 impl<'a> Findings<'a> {
     fn error(&mut self, check: &'static str, text: impl Into<String>) {
-        self.add("error", check, text.into());
+        self.add(true, check, text.into());
     }
 
     fn warning(&mut self, check: &'static str, text: impl Into<String>) {
-        self.add("warning", check, text.into());
+        self.add(false, check, text.into());
     }
 
-    fn add(&mut self, level: &'static str, check: &'static str, text: String) {
+    fn add(&mut self, is_error: bool, check: &'static str, text: String) {
         let node = self.node.map(str::to_owned);
         self.found.push(Finding {
-            level,
+            is_error,
             check,
             node,
             text,

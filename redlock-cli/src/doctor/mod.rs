@@ -17,10 +17,9 @@ use crate::{
 };
 
 /// What was found.
-#[derive(Debug)]
 struct Finding {
-    /// An `error` if locks do not work, or not safely; a `warning` if they could work better.
-    level: &'static str,
+    /// Locks do not work, or not safely. Otherwise it is a warning: they could work better.
+    is_error: bool,
     /// What was looked at, in one word.
     check: &'static str,
     /// The address of the server that it is about; none if it is about all.
@@ -34,19 +33,19 @@ const BETWEEN_READINGS: Duration = Duration::from_secs(1);
 pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> Result<u8, Failure> {
     let examined = examine(&args.open()?).await;
     let mut findings = checks::all(&examined);
-    // Errors first, as the alphabet has it.
-    findings.sort_by_key(|finding| finding.level);
-    let count = |level| findings.iter().filter(|it| it.level == level).count();
-    let (errors, warnings) = (count("error"), count("warning"));
+    findings.sort_by_key(|finding| !finding.is_error);
+    let errors = findings.iter().filter(|it| it.is_error).count();
+    let warnings = findings.len() - errors;
+    let level = |it: &Finding| if it.is_error { "error" } else { "warning" };
     if args.json {
-        let json = |it: &Finding| json!({ "level": it.level, "check": it.check, "node": it.node, "text": it.text });
+        let json = |it: &Finding| json!({ "level": level(it), "check": it.check, "node": it.node, "text": it.text });
         let findings: Vec<_> = findings.iter().map(json).collect();
         output::line(&json!({ "findings": findings, "errors": errors, "warnings": warnings }));
     } else {
         // `error   10.0.0.1:6379: is a replica: name its master  [role]`
         for it in &findings {
             let node: String = it.node.iter().map(|node| format!("{node}: ")).collect();
-            let (level, text, check) = (it.level, &it.text, it.check);
+            let (level, text, check) = (level(it), &it.text, it.check);
             output::line(&format_args!("{level:<8}{node}{text}  [{check}]"));
         }
         let of = output::counted(examined.len(), "server");
