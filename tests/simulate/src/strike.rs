@@ -182,7 +182,8 @@ impl World {
     }
 
     /// Another process takes over with an old copy of the data. What was durable is so no more, because
-    /// a replica may lack what its master has granted; or it is from now on.
+    /// a replica may lack what its master has granted; or it is from now on. No former master comes back that
+    /// was durable: it lacks what others have granted in its place.
     fn promote(&mut self, node: usize) {
         if !self.may_forget(node) || self.nodes[node].down {
             return;
@@ -190,7 +191,9 @@ impl World {
         self.hit(Fault::Promoted, None);
         self.crash(node, Some(Left::Snapshot));
         let promoted = &mut self.nodes[node];
-        promoted.is_durable = !promoted.is_durable;
+        let marker = promoted.record(self.now).marker;
+        let was_durable = marker.is_some_and(|marker| marker.was_durable);
+        promoted.is_durable = !promoted.is_durable && !was_durable;
     }
 
     pub(crate) fn flush(&mut self, node: usize) {

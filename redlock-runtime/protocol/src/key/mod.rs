@@ -66,7 +66,7 @@ pub(crate) struct Key {
     front: Front,
     queue: Queue,
     contention: Option<Box<Contention>>,
-    /// Sections that are over and have not let go yet. Nothing of theirs is released before.
+    /// Sections that are over and have not let go yet. Nothing of theirs is released before their time is.
     stuck: Few<Stuck>,
     releases: Releases,
 }
