@@ -224,7 +224,7 @@ impl World {
         let litters = Some(Ailment::Refused(Sickness::DeletesNothing));
         let is_tidy = |node: usize| {
             let mut all = self.clients.iter();
-            self.clients[client].links[node].ailment.is_none()
+            !self.clients[client].links[node].is_sick()
                 && all.all(|one| one.links[node].ailment != litters)
         };
         let nodes = self.nodes.len();

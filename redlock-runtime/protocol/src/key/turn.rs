@@ -11,12 +11,13 @@
 //! - Exclusion. Inside the process the lock is given on only after the section before has let go.
 //!   Towards others the turn is one holder: every section in it ends before the keys of the last won
 //!   round do. A section that is over and has not let go ends the turn, and nothing of it is released
-//!   before it lets go.
+//!   before it lets go, or before its own keys would have expired.
 //! - Tokens. Blocks are disjoint (`rules::token`), and a block lies wholly above every block that was
 //!   won before its round began. A section takes its token only from a *young* block, so that its
 //!   token is above those of other processes' sections that ended before, and only from one that
 //!   lies above the last token that was handed out here.
-//! - A stuck section cannot hold the lock for ever: past its deadline nothing is refreshed.
+//! - A stuck section cannot hold the lock for ever: past its deadline nothing is refreshed, and its keys are released
+//!   once its own would have expired.
 //!
 //! A turn that is *shared* has several sections at once, readers, and only such: each with its lease and
 //! a token of its own. A reader joins those that have the lock under the same rule by which a section
@@ -418,8 +419,8 @@ impl Key {
             return false;
         };
         let is_over = held.has_had_its_share(now);
-        // A section that gets stuck keeps the keys to their end, so they must not live for much longer
-        // than its own lease needs: an extension never makes them live for less.
+        // A process that is killed leaves the keys to their end, so they must not live for much longer
+        // than the section's own lease needs: an extension never makes them live for less.
         let fits = |next: &&Arc<LockParams>| {
             held.claim.ttl <= (2 * next.key_ttl()).into() && !next.is_fair
         };
