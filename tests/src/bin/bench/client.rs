@@ -5,11 +5,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use distkit::{
+    DistkitRedisKey,
+    lock::{LockOptions, Mutex},
+};
+use redis::aio::ConnectionManager;
 use redlock_runtime::{ConfigError, Redlock};
 use rslock::LockManager;
 use tokio::runtime::Handle;
 
 use crate::{
+    advisory::{self, Advisory},
     floor::{self, Floor},
     hold::Sections,
     subject::Subject,
@@ -30,14 +36,17 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(crate) enum Clients {
     Floor(Floor),
     Rslock(LockManager),
-    /// Each worker has one of them.
-    Ours(Vec<Redlock>, Subject),
+    Distkit(ConnectionManager),
+    Postgres(Advisory),
+    Ours(Redlock, Subject),
 }
 
 /// What one worker locks with.
 pub(crate) enum Client {
     Floor(Box<floor::Worker>),
     Rslock(LockManager),
+    Distkit(ConnectionManager),
+    Postgres(advisory::Session),
     Ours(Redlock, Subject),
 }
 
@@ -47,30 +56,29 @@ impl Clients {
         Ok(match way {
             Subject::Floor => Self::Floor(Floor::connect(urls, PAUSE).await?),
             Subject::Rslock => Self::Rslock(LockManager::new(urls.to_vec())),
-            ours => {
-                let mut engines = Vec::new();
-                for _ in 0..ours.engines() {
-                    engines.push(redlock(ours, urls).await?);
-                }
-                Self::Ours(engines, ours)
+            Subject::Distkit => {
+                let client = redis::Client::open(&*urls[0])?;
+                Self::Distkit(client.get_connection_manager().await?)
             }
+            Subject::Postgres => Self::Postgres(Advisory::new(&urls[0])),
+            ours => Self::Ours(redlock(ours, urls).await?, ours),
         })
     }
 
-    pub(crate) fn client(&self, name: String, worker: usize) -> Client {
-        match self {
+    pub(crate) async fn client(&self, name: String) -> Result<Client, Box<dyn Error>> {
+        Ok(match self {
             Self::Floor(floor) => Client::Floor(Box::new(floor.worker(name))),
             Self::Rslock(manager) => Client::Rslock(manager.clone()),
-            Self::Ours(engines, way) => Client::Ours(engines[worker % engines.len()].clone(), *way),
-        }
+            Self::Distkit(connection) => Client::Distkit(connection.clone()),
+            Self::Postgres(advisory) => Client::Postgres(advisory.session().await?),
+            Self::Ours(redlock, way) => Client::Ours(redlock.clone(), *way),
+        })
     }
 
     /// Carries out what is left to release, so that it is not counted and not lost.
     pub(crate) async fn finish(self) {
-        if let Self::Ours(engines, _) = self {
-            for redlock in engines {
-                let _ = redlock.shutdown(Duration::from_secs(1)).await;
-            }
+        if let Self::Ours(redlock, _) = self {
+            let _ = redlock.shutdown(Duration::from_secs(1)).await;
         }
     }
 }
@@ -105,6 +113,24 @@ impl Client {
                 let wait = began.elapsed();
                 section(sections).await?;
                 guard.release().await;
+                wait
+            }
+            Self::Distkit(connection) => {
+                // It takes no colons.
+                let key = DistkitRedisKey::try_from(key.replace(':', "-"))?;
+                let options = LockOptions::builder(key, connection.clone());
+                let lock = Mutex::new(options.ttl(EXPIRE).max_wait(WAIT).build());
+                let guard = lock.lock().await?;
+                let wait = began.elapsed();
+                section(sections).await?;
+                guard.release().await?;
+                wait
+            }
+            Self::Postgres(session) => {
+                session.lock(key).await?;
+                let wait = began.elapsed();
+                section(sections).await?;
+                session.unlock(key).await?;
                 wait
             }
             Self::Ours(redlock, way) => {

@@ -1,8 +1,8 @@
 //! Starts servers and worker processes, lets subjects take turns, and gathers their figures.
 
-use std::{error::Error, fs::File, io};
+use std::{error::Error, fs::File, io, thread, time::Duration};
 
-use redlock_tests::{Cluster, Server, Worker};
+use redlock_tests::{Cluster, Postgres, Server, Worker};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
@@ -11,13 +11,14 @@ use crate::{
     figures::{Figures, Result as Measured},
     options::Options,
     subject::Subject,
-    workload::Workload,
+    workload::{NODES, Workload},
 };
 
 pub(crate) struct Bench<'a> {
     cluster: Cluster,
     /// The same servers over a slow network.
     delayed: Vec<String>,
+    postgres: Option<Postgres>,
     options: &'a Options,
 }
 
@@ -28,6 +29,8 @@ impl<'a> Bench<'a> {
         let cluster = Cluster::start_with(nodes, &quiet);
         Ok(Self {
             delayed: delay::in_front_of(&cluster)?,
+            postgres: (options.subjects.contains(&Subject::Postgres) && nodes == NODES)
+                .then(Postgres::start),
             cluster,
             options,
         })
@@ -77,6 +80,9 @@ impl<'a> Bench<'a> {
         for node in &self.cluster {
             node.command(&["FLUSHALL"]);
         }
+        if workload == Workload::FreePersistent {
+            self.cluster.iter().for_each(persist);
+        }
         let record = NamedTempFile::new()?;
         record.as_file().set_len(8)?;
         let path = record.path().to_string_lossy();
@@ -87,7 +93,7 @@ impl<'a> Bench<'a> {
             worker.expect_line("ready");
         }
 
-        let before = self.node_cpu_us(workload);
+        let before = self.node_cpu_us(subject, workload);
         let spoilt = &self.cluster[self.cluster.len() - 1];
         match workload {
             Workload::FreeOneDead => spoilt.kill(),
@@ -101,13 +107,18 @@ impl<'a> Bench<'a> {
             .iter()
             .map(|worker| serde_json::from_str(&worker.wait_line(|_| true)))
             .collect::<Result<_, _>>()?;
-        let node_cpu_us = self.node_cpu_us(workload) - before;
+        let node_cpu_us = self.node_cpu_us(subject, workload) - before;
         for worker in &workers {
             worker.wait_success();
         }
         match workload {
             Workload::FreeOneDead => spoilt.restart(),
             Workload::FreeOneSilent => spoilt.cont(),
+            Workload::FreePersistent => {
+                for node in &self.cluster {
+                    node.command(&["CONFIG", "SET", "appendonly", "no"]);
+                }
+            }
             _ => {}
         }
         Figures::of(&reports, node_cpu_us, self.options.window)
@@ -131,8 +142,9 @@ impl<'a> Bench<'a> {
     }
 
     /// Processor time of all nodes so far, in microseconds; unknown where one of them cannot be asked.
-    fn node_cpu_us(&self, workload: Workload) -> f64 {
-        if matches!(workload, Workload::FreeOneDead | Workload::FreeOneSilent) {
+    fn node_cpu_us(&self, subject: Subject, workload: Workload) -> f64 {
+        let is_spoilt = matches!(workload, Workload::FreeOneDead | Workload::FreeOneSilent);
+        if is_spoilt || subject == Subject::Postgres {
             return f64::NAN;
         }
         let mut sum = 0.0;
@@ -147,8 +159,10 @@ impl<'a> Bench<'a> {
     }
 
     fn spawn(&self, subject: Subject, workload: Workload, process: usize, record: &str) -> Worker {
-        let urls = match workload {
-            Workload::FreeDelayed => self.delayed.join(","),
+        let urls = match (subject, workload, &self.postgres) {
+            (Subject::Postgres, _, Some(postgres)) => postgres.url(),
+            (Subject::Distkit, ..) => self.cluster[0].url(),
+            (_, Workload::FreeDelayed, _) => self.delayed.join(","),
             _ => self.cluster.url_list(),
         };
         let [window, process] =
@@ -158,6 +172,24 @@ impl<'a> Bench<'a> {
             "worker", subject, workload, &window, &process, record, &urls,
         ];
         Worker::of_this_program(&args, &[])
+    }
+}
+
+/// Makes a server confirm nothing that is not on its disk.
+fn persist(node: &Server) {
+    node.command(&["CONFIG", "SET", "appendfsync", "always"]);
+    node.command(&["CONFIG", "SET", "appendonly", "yes"]);
+    let is_written = || {
+        let persistence = node.info("persistence");
+        let is_over = |field| {
+            persistence
+                .get(field)
+                .is_some_and(|value| value.trim() == "0")
+        };
+        is_over("aof_rewrite_in_progress") && is_over("aof_rewrite_scheduled")
+    };
+    while !is_written() {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -16,6 +16,7 @@
 //! is told is the median of the rounds. Targets, which `tests/TARGETS.md` explains, compare subjects within a round. It
 //! is a measurement: a target that is missed does not make the command fail. Two holders at once do.
 
+mod advisory;
 mod client;
 mod coordinator;
 mod delay;

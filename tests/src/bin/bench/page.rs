@@ -13,7 +13,7 @@ use crate::{
 
 const END: &str = "<!-- end -->";
 
-const TABLES: [&str; 5] = ["machine", "figures", "family", "leases", "targets"];
+const TABLES: [&str; 6] = ["machine", "chart", "figures", "family", "leases", "targets"];
 
 /// What a row tells of a workload.
 enum Row {
@@ -23,9 +23,11 @@ enum Row {
     Sections,
 }
 
-const WAYS: [(Subject, &str); 6] = [
+const WAYS: [(Subject, &str); 8] = [
     (Subject::Floor, "plain commands"),
     (Subject::Rslock, "rslock"),
+    (Subject::Distkit, "distkit, one server"),
+    (Subject::Postgres, "PostgreSQL, one server"),
     (Subject::Ours, "guards"),
     (Subject::OursClosure, "closures"),
     (Subject::InRuntime, "guards, in the runtime"),
@@ -40,6 +42,11 @@ const FAMILY: [(Subject, &str); 6] = [
     (Subject::Shared, "`shared`"),
     (Subject::Blocking, "blocking"),
 ];
+
+/// With those bars.
+const CHARTED: [Workload; 3] = [Workload::Processes, Workload::OneKey, Workload::Free];
+
+const LONGEST_BAR: f64 = 50.0;
 
 const RATE: (&str, Row) = ("cycles a second", Row::Count("cycles_per_s"));
 const P50: (&str, Row) = ("median acquisition", Row::Micros("wait_p50_us"));
@@ -107,6 +114,7 @@ impl Run {
     fn block(&self, name: &str) -> Result<String, Box<dyn Error>> {
         Ok(match name {
             "machine" => self.machine()?,
+            "chart" => self.chart(),
             "figures" => self.comparison(),
             "family" => self.family(),
             "leases" => self.leases(),
@@ -135,15 +143,33 @@ impl Run {
         ))
     }
 
+    /// Cycles a second, as bars.
+    fn chart(&self) -> String {
+        let mut chart = "```text\n".to_owned();
+        for workload in CHARTED {
+            let rate = |way| self.find(way, workload, NODES)?["cycles_per_s"].as_f64();
+            let rates = WAYS.map(|(way, name)| (name, rate(way).unwrap_or(0.0)));
+            let most = rates.iter().map(|(_, rate)| *rate).fold(1.0, f64::max);
+            chart += &format!("{}\n", workload.description());
+            for (name, rate) in rates {
+                let bar = "█".repeat((LONGEST_BAR * rate / most).ceil() as usize);
+                chart += &format!("  {name:<24} {bar} {}\n", grouped(rate));
+            }
+        }
+        chart + "```\n"
+    }
+
     fn comparison(&self) -> String {
         let mut table = header("five nodes, unless the row says fewer", &WAYS);
         for nodes in [NODES, 3, 1] {
             for workload in Workload::ALL {
                 let rows: &[(&str, Row)] = match workload {
                     Workload::Leases => continue,
-                    Workload::FreeOneDead | Workload::FreeOneSilent | Workload::FreeDelayed => {
-                        &MEDIAN
-                    }
+                    Workload::FreePersistent => &SHORT,
+                    Workload::FreePaced
+                    | Workload::FreeOneDead
+                    | Workload::FreeOneSilent
+                    | Workload::FreeDelayed => &MEDIAN,
                     _ if workload.is_contended() => &CONTENDED,
                     _ if nodes < NODES => &SHORT,
                     _ => &FREE,
@@ -218,7 +244,7 @@ impl Run {
 
     /// A row for each figure, a column for each way.
     fn targets(&self) -> String {
-        let ways = &WAYS[2..];
+        let ways = &WAYS[4..];
         let mut table = header("workload on nodes: figure", ways);
         let targets = self.0.iter().filter(|line| line["target"].is_string());
         let row_of = |line: &Value| {

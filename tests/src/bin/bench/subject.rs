@@ -7,6 +7,10 @@ pub(crate) enum Subject {
     /// Plain commands; the pauses of the classic client.
     Floor,
     Rslock,
+    /// Its lock, of one server.
+    Distkit,
+    /// Advisory locks of one PostgreSQL server.
+    Postgres,
     /// The engine on its own thread; the release is awaited.
     Ours,
     /// The engine on its own thread; a closure, as in an annotated function, which sends the
@@ -16,8 +20,6 @@ pub(crate) enum Subject {
     InRuntime,
     /// The engine on the caller's runtime; a closure.
     InRuntimeClosure,
-    /// As `OursClosure`, with an engine for each half of the workers.
-    TwoEngines,
     /// As `Ours`, of two keys.
     TwoKeys,
     /// As `Ours`, kept for a while after its release.
@@ -36,13 +38,13 @@ impl Subject {
     /// Whether `workload` has something to tell about it.
     pub(crate) fn takes_part(self, workload: Workload, nodes: usize) -> bool {
         match self {
-            Self::TwoEngines => workload == Workload::Many && nodes == NODES,
             Self::TwoKeys
             | Self::AtLeast
             | Self::Permits
             | Self::Fair
             | Self::Shared
             | Self::Blocking => workload == Workload::Free && nodes == NODES,
+            Self::Distkit | Self::Postgres => nodes == NODES && workload.is_for_one_server(),
             Self::Ours | Self::InRuntime => true,
             _ => workload != Workload::Leases,
         }
@@ -58,14 +60,15 @@ impl Subject {
         })
     }
 
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Floor,
         Self::Rslock,
+        Self::Distkit,
+        Self::Postgres,
         Self::Ours,
         Self::OursClosure,
         Self::InRuntime,
         Self::InRuntimeClosure,
-        Self::TwoEngines,
         Self::TwoKeys,
         Self::AtLeast,
         Self::Permits,
@@ -78,11 +81,12 @@ impl Subject {
         match self {
             Self::Floor => "floor",
             Self::Rslock => "rslock",
+            Self::Distkit => "distkit",
+            Self::Postgres => "postgres",
             Self::Ours => "ours",
             Self::OursClosure => "ours-closure",
             Self::InRuntime => "in-runtime",
             Self::InRuntimeClosure => "in-runtime-closure",
-            Self::TwoEngines => "two-engines",
             Self::TwoKeys => "two-keys",
             Self::AtLeast => "at-least",
             Self::Permits => "permits",
@@ -97,17 +101,7 @@ impl Subject {
     }
 
     pub(crate) const fn is_closure(self) -> bool {
-        matches!(
-            self,
-            Self::OursClosure | Self::InRuntimeClosure | Self::TwoEngines
-        )
-    }
-
-    pub(crate) const fn engines(self) -> usize {
-        match self {
-            Self::TwoEngines => 2,
-            _ => 1,
-        }
+        matches!(self, Self::OursClosure | Self::InRuntimeClosure)
     }
 
     /// Whether it is a plain lock of the library, which the targets are about.

@@ -50,6 +50,11 @@ impl Order {
             urls: urls.split(',').map(str::to_owned).collect(),
         })
     }
+
+    /// Of one of all workers.
+    fn name(&self, number: usize) -> String {
+        format!("{}:{number}", self.process)
+    }
 }
 
 pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn Error>> {
@@ -66,9 +71,11 @@ async fn work(order: &Order) -> Result<(), Box<dyn Error>> {
     let record = Arc::new(record);
     let clients = Clients::connect(order.subject, &order.urls).await?;
     let sleeper = Sleeper::start();
-    let workers = (0..order.workload.workers())
-        .map(|number| Worker::new(order, &clients, &record, &sleeper, number))
-        .collect();
+    let mut workers = Vec::new();
+    for number in 0..order.workload.workers() {
+        let client = clients.client(order.name(number)).await?;
+        workers.push(Worker::new(order, client, &record, &sleeper, number));
+    }
 
     let warm = Instant::now() + WARM_UP;
     let way = order.subject;
@@ -121,6 +128,7 @@ struct Worker {
     next: usize,
     done: u64,
     errors: u64,
+    pause: Duration,
     /// In tenths of a microsecond.
     waits: Vec<u32>,
 }
@@ -128,12 +136,12 @@ struct Worker {
 impl Worker {
     fn new(
         order: &Order,
-        clients: &Clients,
+        client: Client,
         record: &Arc<File>,
         sleeper: &Sleeper,
         number: usize,
     ) -> Self {
-        let name = format!("{}:{number}", order.process);
+        let name = order.name(number);
         let is_contended = order.workload.is_contended();
         let sections = || {
             Sections::new(
@@ -149,13 +157,14 @@ impl Worker {
             false => (0..KEYS).map(|key| format!("key:{name}:{key}")).collect(),
         };
         Self {
-            client: clients.client(name.clone(), number),
+            client,
             sections: is_contended.then(sections),
             warm_up: (0..64).map(|key| format!("warm:{name}:{key}")).collect(),
             keys,
             next: 0,
             done: 0,
             errors: 0,
+            pause: order.workload.pause(),
             waits: Vec::new(),
         }
     }
@@ -180,6 +189,9 @@ impl Worker {
     /// that gets nothing is the longest of all.
     async fn work(mut self, until: Instant) -> Self {
         while Instant::now() < until {
+            if !self.pause.is_zero() {
+                tokio::time::sleep(self.pause).await;
+            }
             let key = &self.keys[self.next % self.keys.len()];
             self.next += 1;
             match self.client.cycle(key, self.sections.as_mut()).await {

@@ -9,6 +9,10 @@ pub(crate) const NODES: usize = 5;
 pub(crate) enum Workload {
     /// One worker, free keys.
     Free,
+    /// The same with a pause before each cycle.
+    FreePaced,
+    /// The same while servers confirm what is on their disks.
+    FreePersistent,
     /// The same while one node is dead.
     FreeOneDead,
     /// The same while one node is connected and does not answer.
@@ -28,8 +32,10 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Free,
+        Self::FreePaced,
+        Self::FreePersistent,
         Self::FreeOneDead,
         Self::FreeOneSilent,
         Self::FreeDelayed,
@@ -52,6 +58,8 @@ impl Workload {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Free => "W1",
+            Self::FreePaced => "W1-paced",
+            Self::FreePersistent => "W1-always",
             Self::FreeOneDead => "W1-dead",
             Self::FreeOneSilent => "W1-silent",
             Self::FreeDelayed => "W1-delay",
@@ -66,6 +74,8 @@ impl Workload {
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Free => "one worker, free keys",
+            Self::FreePaced => "one worker, free keys, 3 ms before each cycle",
+            Self::FreePersistent => "one worker, free keys, servers with `appendfsync always`",
             Self::FreeOneDead => "one worker, free keys, one node killed",
             Self::FreeOneSilent => "one worker, free keys, one node connected and silent",
             Self::FreeDelayed => "one worker, free keys, 1 ms to the nodes and 1 ms back",
@@ -100,6 +110,19 @@ impl Workload {
             Self::Processes | Self::ManyProcesses => Duration::from_millis(1),
             _ => Duration::ZERO,
         }
+    }
+
+    /// Before each cycle, so that it finds processors and servers that have done something else.
+    pub(crate) const fn pause(self) -> Duration {
+        match self {
+            Self::FreePaced => Duration::from_millis(3),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Whether it has no servers that fail, are far away, or write what a database would not.
+    pub(crate) const fn is_for_one_server(self) -> bool {
+        matches!(self, Self::Free | Self::FreePaced | Self::Many) || self.is_contended()
     }
 
     /// Whether all want the same key.
