@@ -379,7 +379,7 @@ pub enum Request {
 
 impl Request {
     /// The lock that it is about.
-    pub(crate) const fn key(&self) -> Option<&Arc<str>> {
+    pub const fn key(&self) -> Option<&Arc<str>> {
         match self {
             Self::Acquire { key, .. }
             | Self::Extend { key, .. }

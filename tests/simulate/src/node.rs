@@ -410,7 +410,7 @@ impl Node {
             true => Model::run_blind,
             false => Model::run,
         };
-        let key = key_of(request).filter(|key| **key != self.line.0);
+        let key = request.key().filter(|key| **key != self.line.0);
         let Some(index) = key.map(|key| index_of(key)) else {
             let reply = run(&mut self.model, request, moment);
             if matches!(request, Request::ReportLoss { .. }) {
@@ -503,20 +503,6 @@ impl Node {
 
 fn server(number: usize, process: u64) -> Arc<str> {
     format!("node {number}, process {process}").into()
-}
-
-const fn key_of(request: &Request) -> Option<&Arc<str>> {
-    match request {
-        Request::Acquire { key, .. }
-        | Request::Extend { key, .. }
-        | Request::PutBack { key, .. }
-        | Request::Stand { key, .. }
-        | Request::Watch { key, .. }
-        | Request::Release { key, .. } => Some(key),
-        Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
-            None
-        }
-    }
 }
 
 /// The script that a request is, if it is one.

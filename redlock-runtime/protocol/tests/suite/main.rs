@@ -29,7 +29,7 @@ mod shutdown;
 mod turn;
 mod world;
 
-use redlock_protocol::Request;
+use redlock_protocol::{self, Request};
 
 /// An owner of another fleet.
 const OTHER: redlock_protocol::Owner = redlock_protocol::Owner(99);

@@ -87,7 +87,7 @@ impl Twins {
     /// Asks both, and returns what both say; `None` if the server paused, so that it is open in which
     /// millisecond it did what. Then both have lost their memory.
     fn ask(&mut self, request: &Request) -> Option<Reply> {
-        let key = key_of(request);
+        let key = request.key();
         self.wait_for_quiet(key);
         let command = cmd(&script::command(request, HASH, false));
         let (answer, after, at) = match key {
@@ -137,7 +137,7 @@ impl Twins {
     /// it refuses that. False if the server paused.
     fn ask_together(&mut self, requests: &[Request]) -> bool {
         let expires = |twins: &Self, at| {
-            let mut keys = requests.iter().filter_map(key_of);
+            let mut keys = requests.iter().filter_map(Request::key);
             keys.any(|key| twins.expires_at(key, at))
         };
         while expires(self, moment(now())) {
@@ -183,7 +183,7 @@ impl Twins {
             }
             self.compared += 1;
         }
-        for key in requests.iter().filter_map(key_of) {
+        for key in requests.iter().filter_map(Request::key) {
             let expiry = self.model.key(key, at.now).and_then(|key| key.expires);
             self.learn_expiry(key, expiry.map(millis));
         }
@@ -402,20 +402,6 @@ fn millis(instant: Instant) -> u64 {
 fn micros(time: Value) -> u64 {
     let (seconds, micros): (u64, u64) = redis::from_redis_value(time).unwrap();
     seconds * 1_000_000 + micros
-}
-
-const fn key_of(request: &Request) -> Option<&Arc<str>> {
-    match request {
-        Request::Acquire { key, .. }
-        | Request::Extend { key, .. }
-        | Request::PutBack { key, .. }
-        | Request::Stand { key, .. }
-        | Request::Watch { key, .. }
-        | Request::Release { key, .. } => Some(key),
-        Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
-            None
-        }
-    }
 }
 
 fn is_same(one: &Reply, other: &Reply) -> bool {

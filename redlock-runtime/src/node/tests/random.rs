@@ -7,7 +7,7 @@ use redlock_protocol::{
     line_key, line_of, model::Key, slot_key, stripe,
 };
 
-use super::{Server, Twins, key_of, now};
+use super::{Server, Twins, now};
 use crate::script::owner_value;
 
 /// So short that periods of it pass while the test runs.
@@ -168,7 +168,9 @@ impl Maker {
                 let again = matches!(reply, Reply::Queued(_)) && !self.random.one_in(5);
                 self.put_off = again.then(|| request.clone());
                 // Nobody ever has a line.
-                let lock = key_of(request).filter(|_| matches!(request, Request::Acquire { .. }));
+                let lock = request
+                    .key()
+                    .filter(|_| matches!(request, Request::Acquire { .. }));
                 self.waited_for = lock.filter(|_| self.random.one_in(2)).cloned();
             }
             Reply::Admitted { admission } => self.admission = *admission,

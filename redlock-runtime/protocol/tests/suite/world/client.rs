@@ -8,7 +8,7 @@ use std::sync::{
 use super::*;
 
 pub(crate) struct Client {
-    pub(super) protocol: Protocol,
+    pub(crate) protocol: Protocol,
     settings: Settings,
     pub(super) answers: Vec<(SectionId, Answer)>,
     pub(super) log: Vec<(Instant, Action)>,

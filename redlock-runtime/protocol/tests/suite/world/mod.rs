@@ -8,7 +8,8 @@ mod node;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use redlock_protocol::*;
+// Also of the crate itself, whose own tests use this world, too.
+use super::redlock_protocol::{model, *};
 
 pub(crate) use self::{
     client::{Acts, POOL, WHOLE_POOL, member, question},

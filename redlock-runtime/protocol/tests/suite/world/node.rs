@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redlock_protocol::model::{Key, Model, Moment};
+use super::model::{Key, Model, Moment};
 
 use super::*;
 
@@ -354,15 +354,7 @@ const fn needs_vote(request: &Request) -> bool {
 
 /// What it may change.
 fn keys_of(request: &Request) -> Vec<Arc<str>> {
-    match request {
-        Request::Acquire { key, .. }
-        | Request::Extend { key, .. }
-        | Request::PutBack { key, .. }
-        | Request::Stand { key, .. } => vec![Arc::clone(key)],
-        Request::Release { key, .. } => {
-            let line = line_of(key).map(Arc::from);
-            [Arc::clone(key)].into_iter().chain(line).collect()
-        }
-        _ => Vec::new(),
-    }
+    let key = request.key().cloned();
+    let line = key.as_deref().and_then(line_of).map(Arc::from);
+    key.into_iter().chain(line).collect()
 }
