@@ -244,3 +244,43 @@ fn of_first_starts_the_longest_wait_counts() {
     let reply = model.run(&first_start(500), at(700));
     assert!(matches!(reply, Reply::Admitted { .. }), "{reply:?}");
 }
+
+/// A lock that was granted: until when its key lives, and its TTL.
+type Granted = (u64, Duration);
+
+/// Grants another lock by a client whose clock is right or behind, and goes on from there. In how many ways.
+fn go_on(model: &Model, now: u64, granted: &[Granted], steps: u32) -> u32 {
+    let period = MAX_TTL.as_millis() as u64;
+    if steps == 0 {
+        return 1;
+    }
+    let mut ways = 0;
+    for now in [1, period / 2, period].map(|pause| now + pause) {
+        let longest = model.record(at(now)).longest;
+        for &(until, ttl) in granted {
+            assert!(now >= until || longest >= ttl, "{granted:?} at {now}");
+        }
+        for ttl in [MAX_TTL / 10, MAX_TTL] {
+            for behind in [0, period] {
+                let mut request = acquire(US, Token(micros(now).0 - behind * 1_000), 1);
+                if let Request::Acquire {
+                    key, ttl: asked, ..
+                } = &mut request
+                {
+                    (*key, *asked) = (now.to_string().into(), ttl);
+                }
+                let mut next = model.clone();
+                assert!(is_granted(&next.run(&request, at(now))));
+                let until = now + ttl.as_millis() as u64;
+                ways += go_on(&next, now, &[granted, &[(until, ttl)]].concat(), steps - 1);
+            }
+        }
+    }
+    ways
+}
+
+/// The explorer takes it for granted of each node.
+#[test]
+fn a_node_knows_a_key_ttl_for_as_long_as_the_key_lives() {
+    assert_eq!(go_on(&voting(), 0, &[], 5), 12_u32.pow(5));
+}

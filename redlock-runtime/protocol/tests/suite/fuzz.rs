@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem::discriminant,
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -69,19 +70,9 @@ impl Fuzz {
     fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let nodes = 1 + dice.below(5) as usize;
-        let mut state = u128::from(dice.next()) | 1;
-        let random = move || {
-            state = state
-                .wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645)
-                .wrapping_add(1);
-            // The low digits of such a number repeat soon, and permits are chosen by them.
-            state.rotate_right(64) ^ state.rotate_right(29)
-        };
+        let seed = u128::from(dice.next()) | 1;
         let wall = dice.pick(&[0, 1, 1_790_000_000_000_000, u64::MAX]);
-        let env = Env {
-            random: Box::new(random),
-            wall_micros: Box::new(move || wall),
-        };
+        let env = env(seed, &Arc::new(AtomicU64::new(wall)));
         let settings = Settings {
             busy_from: dice.below(3) as usize,
             ping_interval: dice.one_in(2).then_some(20 * HOP),

@@ -19,7 +19,8 @@ pub(super) struct Node {
     pub(super) lives_for: u8,
     /// Whose rounds have its vote, a bit for each client.
     pub(super) votes: u8,
-    /// For how long it remembers to have granted each of the two leases.
+    /// For how long it remembers to have granted each of the two leases: as long as their keys live, as the test of
+    /// `redlock_protocol::model` shows.
     pub(super) knows: [u8; 2],
     /// What it comes back with if it is restarted.
     pub(super) saved: Saved,
@@ -359,110 +360,5 @@ impl<const N: usize> State<N> {
     /// The node votes again, and knows nothing of what it granted before.
     pub(super) fn admit(&mut self, node: usize) {
         self.nodes[node].stand(Standing::Votes);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{sync::Arc, time::Duration};
-
-    use redlock_protocol::{
-        AdmissionId, BlockRequest, Evidence, Instant, LossId, Mode, Owner, Reply, Request, Token,
-        model::{Model, Moment},
-    };
-
-    const PERIOD: u64 = 60_000;
-    const ADMISSION: AdmissionId = AdmissionId(1);
-
-    fn at(millis: u64) -> Moment {
-        let since_1970 = Duration::from_secs(1_700_000_000) + Duration::from_millis(millis);
-        Moment {
-            now: Instant::from_nanos(0).after(since_1970),
-            wall_micros: since_1970.as_micros() as u64,
-        }
-    }
-
-    fn voting() -> Model {
-        let mut model = Model::new(None);
-        let max_ttl = Duration::from_millis(PERIOD);
-        model.run(
-            &Request::ReportLoss {
-                server: None,
-                loss: LossId(1),
-                beside_marker: false,
-                max_ttl,
-            },
-            at(0),
-        );
-        model.run(
-            &Request::Admit {
-                server: None,
-                evidence: Evidence::Waited {
-                    loss: LossId(1),
-                    wait: Duration::ZERO,
-                },
-                admission: ADMISSION,
-                floor: Token(0),
-                wall_micros: 0,
-                is_durable: false,
-                max_ttl,
-            },
-            at(0),
-        );
-        model
-    }
-
-    /// A lock that was granted: until when its key lives, and its TTL.
-    type Granted = (u64, Duration);
-
-    /// Grants another lock by a client whose clock is `behind`, and goes on from there.
-    fn go_on(model: &Model, now: u64, granted: &[Granted], steps: u32, tried: &mut u32) {
-        if steps == 0 {
-            *tried += 1;
-            return;
-        }
-        for pause in [1, PERIOD / 2, PERIOD] {
-            let now = now + pause;
-            let record = model.record(at(now));
-            for &(until, ttl) in granted {
-                assert!(
-                    now >= until || record.longest >= ttl,
-                    "{granted:?} at {now}"
-                );
-            }
-            for ttl in [PERIOD / 10, PERIOD] {
-                for behind in [0, PERIOD] {
-                    let mut next = model.clone();
-                    let wall_micros = at(now).wall_micros;
-                    let ttl = Duration::from_millis(ttl);
-                    let key: Arc<str> = now.to_string().into();
-                    let request = Request::Acquire {
-                        key,
-                        owner: Owner(1),
-                        mode: Mode::Exclusive,
-                        ttl,
-                        block: BlockRequest {
-                            proposal: Token(wall_micros - behind * 1_000),
-                            length: 1,
-                        },
-                        admission: ADMISSION,
-                        ticket: None,
-                    };
-                    let reply = next.run(&request, at(now));
-                    assert!(matches!(reply, Reply::Granted { .. }));
-                    let mut granted = granted.to_vec();
-                    granted.push((now + ttl.as_millis() as u64, ttl));
-                    go_on(&next, now, &granted, steps - 1, tried);
-                }
-            }
-        }
-    }
-
-    /// This is what `knows` stands for.
-    #[test]
-    fn a_node_knows_a_key_ttl_for_as_long_as_the_key_lives() {
-        let mut tried = 0;
-        go_on(&voting(), 0, &[], 5, &mut tried);
-        assert_eq!(tried, 12_u32.pow(5));
     }
 }

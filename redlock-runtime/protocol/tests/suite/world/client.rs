@@ -92,7 +92,7 @@ impl Client {
 }
 
 /// Random numbers from this seed on, and this clock.
-fn env(seed: u128, wall_micros: &Arc<AtomicU64>) -> Env {
+pub(crate) fn env(seed: u128, wall_micros: &Arc<AtomicU64>) -> Env {
     let mut state = seed;
     let random = move || {
         state = state

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::redlock_protocol::{model, *};
 
 pub(crate) use self::{
-    client::{Acts, POOL, WHOLE_POOL, member, question},
+    client::{Acts, POOL, WHOLE_POOL, env, member, question},
     crowd::{Crowd, Served, Wish, counts},
     faults::LOSSES,
     node::{Behavior, Node, Refuses},
