@@ -1,5 +1,5 @@
 //! Mutates inputs as long as they do something new, without another compiler or instrumentation: a target says
-//! itself what an input has done.
+//! itself what an input has done. Its chance is that of other tests, too.
 //!
 //! The inputs in `corpus/<target>` are tried first, so that each test run replays them. These variables change a run:
 //!
@@ -60,7 +60,7 @@ impl Features {
 /// If `target` does. What it was given is written to stderr.
 pub fn fuzz(name: &str, words: &[&str], mut target: impl FnMut(&[u8], &mut Features)) {
     let mut run = Run {
-        random: Random(setting("REDLOCK_FUZZ_SEED", 1)),
+        random: Random::new(setting("REDLOCK_FUZZ_SEED", 1)),
         words,
         pool: Vec::new(),
         counts: HashMap::new(),
@@ -155,7 +155,7 @@ impl Run<'_> {
 
     fn mutated(&mut self) -> Vec<u8> {
         let mut input = self.parent();
-        for _ in 0..=self.random.below(4) {
+        for _ in 0..=self.random.index(4) {
             self.mutate(&mut input);
         }
         input.truncate(LONGEST);
@@ -163,41 +163,41 @@ impl Run<'_> {
     }
 
     fn parent(&mut self) -> Vec<u8> {
-        let place = self.random.below(self.pool.len().max(1));
+        let place = self.random.index(self.pool.len().max(1));
         self.pool
             .get(place)
             .map_or_else(Vec::new, |(input, _)| input.clone())
     }
 
     fn mutate(&mut self, input: &mut Vec<u8>) {
-        let at = self.random.below(input.len() + 1);
-        let to = (at + self.random.below(8)).min(input.len());
-        match self.random.below(8) {
+        let at = self.random.index(input.len() + 1);
+        let to = (at + self.random.index(8)).min(input.len());
+        match self.random.index(8) {
             0 | 1 if !self.words.is_empty() => {
-                let word = self.words[self.random.below(self.words.len())];
+                let word = self.words[self.random.index(self.words.len())];
                 input.splice(at..at, word.bytes());
             }
             2 if !self.words.is_empty() => {
-                let word = self.words[self.random.below(self.words.len())];
+                let word = self.words[self.random.index(self.words.len())];
                 input.splice(at..to, word.bytes());
             }
             3 => drop(input.drain(at..to)),
             4 => {
                 let copy = input[at..to].to_vec();
-                let there = self.random.below(input.len() + 1);
+                let there = self.random.index(input.len() + 1);
                 input.splice(there..there, copy);
             }
             5 => {
                 let other = self.parent();
-                let from = self.random.below(other.len() + 1);
+                let from = self.random.index(other.len() + 1);
                 input.truncate(at);
                 input.extend(&other[from..]);
             }
             6 if at < input.len() => {
-                input[at] = input[at].wrapping_add(1 + self.random.below(2) as u8)
+                input[at] = input[at].wrapping_add(1 + self.random.index(2) as u8)
             }
             _ => {
-                let byte = self.random.below(256) as u8;
+                let byte = self.random.next() as u8;
                 input.splice(at..to.min(at + 1), [byte]);
             }
         }
@@ -213,16 +213,49 @@ impl Run<'_> {
     }
 }
 
-/// SplitMix64.
-struct Random(u64);
+/// Chance that repeats itself: SplitMix64.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    /// The same numbers for the same seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Any number.
+    pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From zero up to, but not including, `end`; zero if there is nothing below it.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    /// A place among so many.
+    pub fn index(&mut self, length: usize) -> usize {
+        self.below(length as u64) as usize
+    }
+
+    /// True once in so many times.
+    pub fn one_in(&mut self, chances: u64) -> bool {
+        self.below(chances) == 0
+    }
+
+    /// One of these.
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.index(from.len())].clone()
+    }
+
+    /// Two times out of three.
+    pub fn maybe<T>(&mut self, value: T) -> Option<T> {
+        (!self.one_in(3)).then_some(value)
     }
 }
 
@@ -235,7 +268,7 @@ mod tests {
     fn what_does_something_new_is_mutated_further() {
         let mut found = false;
         let mut run = Run {
-            random: Random(1),
+            random: Random::new(1),
             words: &["a", "b", "c"],
             pool: Vec::new(),
             counts: HashMap::new(),

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use redlock_fuzz::Random;
 use redlock_protocol::*;
 
-use crate::{dice::Dice, world::*, *};
+use crate::{world::*, *};
 
 /// Requests of different clients reach each node in an order of its own, one of many.
 fn shuffle(world: &mut World, clients: usize, seed: u64) {
-    let mut dice = Dice::new(seed);
+    let mut dice = Random::new(seed);
     for node in 0..world.nodes.len() {
         for client in 0..clients {
             let lag = Duration::from_micros(dice.below(700));

@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
+use redlock_fuzz::Random;
 use redlock_protocol::*;
 
-use crate::{dice::Dice, world::*};
+use crate::world::*;
 
 const KEYS: [&[&str]; 9] = [
     &["a"],
@@ -23,7 +24,7 @@ const KEYS: [&[&str]; 9] = [
     &["a", WHOLE_POOL],
 ];
 
-fn number(dice: &mut Dice) -> u64 {
+fn number(dice: &mut Random) -> u64 {
     dice.pick(&[
         0,
         1,
@@ -37,7 +38,7 @@ fn number(dice: &mut Dice) -> u64 {
     ])
 }
 
-fn span(dice: &mut Dice) -> Duration {
+fn span(dice: &mut Random) -> Duration {
     let millis = dice.pick(&[0, 1, 5, 500, 5_552, 66_602, 1 << 53, u64::MAX]);
     match dice.below(16) {
         0 => Duration::MAX,
@@ -47,7 +48,7 @@ fn span(dice: &mut Dice) -> Duration {
 
 /// One client whose nodes say anything.
 struct Fuzz {
-    dice: Dice,
+    dice: Random,
     protocol: Protocol,
     now: Instant,
     nodes: usize,
@@ -68,7 +69,7 @@ struct Fuzz {
 
 impl Fuzz {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
+        let mut dice = Random::new(seed);
         let nodes = 1 + dice.below(5) as usize;
         let seed = u128::from(dice.next()) | 1;
         let wall = dice.pick(&[0, 1, 1_790_000_000_000_000, u64::MAX]);
@@ -498,7 +499,7 @@ fn fuzz_events() {
         let mut fuzz = Fuzz::new(seed().unwrap_or(0));
         let mut before = None;
         while let Some(seed) = seed() {
-            fuzz.dice = Dice::new(seed + 1);
+            fuzz.dice = Random::new(seed + 1);
             let event = fuzz.event();
             let reply = match &event {
                 Event::Reply { reply, .. } => Some(discriminant(reply)),

@@ -10,7 +10,6 @@ mod compound_turns;
 mod contention;
 mod cost;
 mod counters;
-mod dice;
 mod durable;
 mod fair;
 mod fairness;

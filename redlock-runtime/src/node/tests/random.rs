@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
+use redlock_fuzz::Random;
 use redlock_protocol::{
     AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Reply, Request, Ticket, Token,
     line_key, line_of, model::Key, slot_key, stripe,
@@ -14,26 +15,6 @@ use crate::script::owner_value;
 const MAX_TTL: Duration = Duration::from_millis(60);
 
 const REQUESTS: u64 = 10_000;
-
-/// xorshift: the same requests for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % limit
-    }
-
-    fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, among: &[T]) -> T {
-        among[self.below(among.len() as u64) as usize].clone()
-    }
-}
 
 /// Makes requests that have a chance: what the node said last goes into the next ones.
 struct Maker {
@@ -144,7 +125,7 @@ impl Maker {
         let same = { same }.find(|key| stripe(key) == stripe("a")).unwrap();
         let owners = (1..=4).flat_map(|process| [1, 2].map(|number| Owner(process << 64 | number)));
         Self {
-            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            random: Random::new(seed),
             // And two slots of a lock with permits.
             keys: vec![
                 "a".into(),

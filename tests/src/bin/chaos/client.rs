@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use redlock_fuzz::Random;
 use redlock_runtime::{Lease, Lock, LockError, Redlock, redis_lock};
 use tokio::{
     task::{JoinSet, spawn_blocking},
@@ -20,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    plan::{CONNECT_TIMEOUT, LEASE, NODE_TIMEOUT, Pace, Random, SHORT, SOAK},
+    plan::{CONNECT_TIMEOUT, LEASE, NODE_TIMEOUT, Pace, SHORT, SOAK},
     record::{Record, now},
 };
 
@@ -113,7 +114,7 @@ pub(crate) fn main(args: &[&str]) -> Result<ExitCode, Box<dyn Error>> {
         let mut tasks = JoinSet::new();
         client.start(&mut tasks, seed, pace);
         tasks.spawn(Arc::clone(&client).watch(number.parse()?));
-        let random = Random(seed.wrapping_add(17));
+        let random = Random::new(seed.wrapping_add(17));
         let brief = thread::spawn({
             let client = Arc::clone(&client);
             move || client.drop_runtimes(random)
@@ -147,7 +148,7 @@ impl Client {
 
     /// One task for each kind of lock, and more in a soak.
     fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>, seed: u64, pace: &Pace) {
-        let random = |place: usize| Random(seed.wrapping_add(place as u64 * 1_000_003));
+        let random = |place: usize| Random::new(seed.wrapping_add(place as u64 * 1_000_003));
         let kinds = KINDS
             .into_iter()
             .chain(std::iter::repeat_n("busy", pace.busy))
@@ -170,7 +171,7 @@ impl Client {
             if kind == "burst" {
                 let mut calls = JoinSet::new();
                 for _ in 0..BURST {
-                    let (client, mut random) = (Arc::clone(&self), Random(random.below(u64::MAX)));
+                    let (client, mut random) = (Arc::clone(&self), Random::new(random.next()));
                     calls.spawn(async move { client.play(kind, None, &mut random).await });
                 }
                 calls.join_all().await;

@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use redlock_fuzz::Random;
+
 pub(crate) const NODES: usize = 5;
 pub(crate) const CLIENTS: usize = 8;
 
@@ -147,7 +149,7 @@ impl Plan {
         };
         let mut made = Making {
             pace,
-            random: Random(seed),
+            random: Random::new(seed),
             strikes: Vec::new(),
             missed: [[0; NODES]; CLIENTS],
             clients: [0; CLIENTS],
@@ -287,23 +289,5 @@ impl Making {
             target,
             lasts,
         });
-    }
-}
-
-/// SplitMix64.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
     }
 }

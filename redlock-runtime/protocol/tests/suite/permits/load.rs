@@ -1,7 +1,7 @@
 //! Many callers in several processes.
 
 use super::*;
-use crate::dice::Dice;
+use redlock_fuzz::Random;
 
 /// Asks again as soon as it has had its section.
 fn wish(permits: u32) -> Wish {
@@ -95,7 +95,7 @@ struct Holder {
 
 /// Half of the callers ask for several permits at once.
 fn history(seed: u64) {
-    let mut dice = Dice::new(seed);
+    let mut dice = Random::new(seed);
     let nodes = dice.pick(&[1, 3, 3, 5]);
     let clients = 2 + dice.below(3) as usize;
     let permits = 2 + dice.below(3) as u32;
