@@ -1,5 +1,6 @@
 //! What the compiler says of each mistake: of those in the attribute in our words, of those in the
-//! body in its own. `UPDATE_UI=1 cargo test --test ui` writes the texts anew.
+//! body in its own. A function whose attribute is refused has no body, unless the message depends on it.
+//! `UPDATE_UI=1 cargo test --test ui` writes the texts anew.
 
 mod compiler;
 

@@ -3,29 +3,19 @@ use redlock_runtime::{LockError, redis_lock};
 const NONE: u32 = 0;
 
 #[redis_lock(key = shared("a"))]
-async fn alone() -> Result<(), LockError> {
-    Ok(())
-}
+async fn alone() {}
 
 #[redis_lock(key = permits("a", 3))]
-async fn alone_of_permits() -> Result<(), LockError> {
-    Ok(())
-}
+async fn alone_of_permits() {}
 
 #[redis_lock(key = ["a", fair("b")])]
-async fn word_unknown() -> Result<(), LockError> {
-    Ok(())
-}
+async fn word_unknown() {}
 
 #[redis_lock(key = ["a", shard("b")])]
-async fn word_misspelt() -> Result<(), LockError> {
-    Ok(())
-}
+async fn word_misspelt() {}
 
 #[redis_lock(key = ["a", permits("b")])]
-async fn number_missing() -> Result<(), LockError> {
-    Ok(())
-}
+async fn number_missing() {}
 
 #[redis_lock(key = ["a", permits("b", NONE)])]
 async fn constant_of_zero() -> Result<(), LockError> {
@@ -33,28 +23,18 @@ async fn constant_of_zero() -> Result<(), LockError> {
 }
 
 #[redis_lock(key = ["a", shared("b", "c")])]
-async fn two_in_one() -> Result<(), LockError> {
-    Ok(())
-}
+async fn two_in_one() {}
 
 #[redis_lock(key = ["a", shared "b"])]
-async fn parentheses_missing() -> Result<(), LockError> {
-    Ok(())
-}
+async fn parentheses_missing() {}
 
 #[redis_lock(key = ["a", "b".shared()])]
-async fn method() -> Result<(), LockError> {
-    Ok(())
-}
+async fn method() {}
 
 #[redis_lock(key = ["a", shared()])]
-async fn empty() -> Result<(), LockError> {
-    Ok(())
-}
+async fn empty() {}
 
 #[redis_lock(key = ["a" shared("b")])]
-async fn comma_missing() -> Result<(), LockError> {
-    Ok(())
-}
+async fn comma_missing() {}
 
 fn main() {}

@@ -1,29 +1,19 @@
 use redlock_runtime::{LockError, redis_lock};
 
 #[redis_lock(key = "scheduler", leader, wait = 5s)]
-async fn does_not_wait() -> Result<(), LockError> {
-    Ok(())
-}
+async fn does_not_wait() {}
 
 #[redis_lock(key = "scheduler", leader, shared)]
-async fn shares() -> Result<(), LockError> {
-    Ok(())
-}
+async fn shares() {}
 
 #[redis_lock(key = "scheduler", permits = 2, leader)]
-async fn is_one_of_two() -> Result<(), LockError> {
-    Ok(())
-}
+async fn is_one_of_two() {}
 
 #[redis_lock(key = "scheduler", leader, when_held = Ok(()))]
-async fn skips() -> Result<(), LockError> {
-    Ok(())
-}
+async fn skips() {}
 
 #[redis_lock(key = ["a", "b"], leader)]
-async fn leads_two() -> Result<(), LockError> {
-    Ok(())
-}
+async fn leads_two() {}
 
 #[redis_lock(key = "scheduler", leader)]
 fn cannot_be_stopped() -> Result<(), LockError> {
@@ -31,13 +21,9 @@ fn cannot_be_stopped() -> Result<(), LockError> {
 }
 
 #[redis_lock(key = "scheduler", leader = true)]
-async fn has_a_value() -> Result<(), LockError> {
-    Ok(())
-}
+async fn has_a_value() {}
 
 #[redis_lock(key = "scheduler", leadership)]
-async fn misspelt() -> Result<(), LockError> {
-    Ok(())
-}
+async fn misspelt() {}
 
 fn main() {}

@@ -8,8 +8,6 @@ async fn closure_async(id: u64) -> u64 {
 const ON_ERROR: u64 = 0;
 
 #[redis_lock(key = "order:{id}", on_error = ON_ERROR)]
-async fn constant(id: u64) -> u64 {
-    id
-}
+async fn constant(id: u64) {}
 
 fn main() {}

@@ -1,24 +1,16 @@
 use redlock_runtime::{LockError, redis_lock};
 
 #[redis_lock(key = "exports", permits = 1025)]
-async fn too_many() -> Result<(), LockError> {
-    Ok(())
-}
+async fn too_many() {}
 
 #[redis_lock(key = "exports", permits = 3s)]
-async fn with_a_unit() -> Result<(), LockError> {
-    Ok(())
-}
+async fn with_a_unit() {}
 
 #[redis_lock(key = "exports", permits = 3, weight = 4)]
-async fn more_than_there_are() -> Result<(), LockError> {
-    Ok(())
-}
+async fn more_than_there_are() {}
 
 #[redis_lock(key = "exports", weight = 2)]
-async fn of_nothing() -> Result<(), LockError> {
-    Ok(())
-}
+async fn of_nothing() {}
 
 const LARGE: u32 = 4;
 

@@ -21,18 +21,12 @@ async fn unknown_field(limits: &Limits) -> Result<(), LockError> {
 }
 
 #[redis_lock(key = "exports", permits = limits.of_now().await.exports)]
-async fn awaited(limits: &Limits) -> Result<(), LockError> {
-    Ok(())
-}
+async fn awaited(limits: &Limits) {}
 
 #[redis_lock(key = "exports", permits = {limits.exports})]
-async fn in_braces(limits: &Limits) -> Result<(), LockError> {
-    Ok(())
-}
+async fn in_braces(limits: &Limits) {}
 
 #[redis_lock(key = "exports", permits = limits.exports as u32)]
-async fn converted(limits: &Limits) -> Result<(), LockError> {
-    Ok(())
-}
+async fn converted(limits: &Limits) {}
 
 fn main() {}

@@ -6,8 +6,6 @@ async fn is_no_text(port: u16) -> Result<u16, LockError> {
 }
 
 #[redis_lock(key = "export", value = "10.0.0.7", shared)]
-async fn of_a_reader() -> Result<(), LockError> {
-    Ok(())
-}
+async fn of_a_reader() {}
 
 fn main() {}
