@@ -1,7 +1,6 @@
 //! The tokens themselves: unique, growing in real time, and hard to lose.
 
-use std::collections::BTreeSet;
-
+use redlock_protocol::stripe;
 use redlock_runtime::Redlock;
 use redlock_tests::{Cluster, Server};
 
@@ -18,8 +17,13 @@ async fn grow_after_minorities_lost_their_memory() {
     let first = next_token(&client).await;
     // Ahead of the clocks, which would keep the tokens growing by themselves, and not by more than an hour, which
     // nobody believes of one that has lost its memory.
-    set_counters(&nodes, [first + 1_800_000_000; 5]).await;
+    nodes.await_free(KEY).await;
+    let (stripe, counter) = (stripe(KEY).to_string(), first + 1_800_000_000);
+    for node in &nodes {
+        node.command(&["HSET", "__redlock:node:0", &stripe, &counter.to_string()]);
+    }
     let mut before = next_token(&client).await;
+    assert!(before > counter);
     for minority in [[0, 1], [2, 3], [4, 0]] {
         for node in minority {
             nodes[node].restart();
@@ -54,29 +58,3 @@ async fn next_token(client: &Redlock) -> u64 {
     guard.release().await;
     token
 }
-
-/// Sets the counters of the only key that was locked so far, once.
-async fn set_counters(nodes: &Cluster, counters: [u64; 5]) {
-    // A majority has told of the release; others may have been asked, too.
-    nodes.await_free(KEY).await;
-    let fields = |node: &Server| node.query::<Vec<String>>(&["HKEYS", NODE]);
-    let stripes = nodes
-        .iter()
-        .flat_map(fields)
-        .filter(|field| is_stripe(field));
-    let stripes: BTreeSet<String> = stripes.collect();
-    assert_eq!(stripes.len(), 1);
-    for (node, counter) in nodes.iter().zip(counters) {
-        for stripe in &stripes {
-            node.command(&["HSET", NODE, stripe, &counter.to_string()]);
-        }
-    }
-}
-
-/// Counters are named by numbers; nothing else is.
-fn is_stripe(field: &str) -> bool {
-    field.parse::<u64>().is_ok()
-}
-
-/// The hash of counters on every node.
-const NODE: &str = "__redlock:node:0";
