@@ -9,17 +9,16 @@ use crate::{Proxy, Server, ServerBuilder};
 
 /// Independent servers, started in parallel. Derefs to a slice of them.
 #[derive(Debug)]
+#[must_use]
 pub struct Cluster(Vec<Server>);
 
 impl Cluster {
     /// Starts `size` servers.
-    #[must_use]
     pub fn start(size: usize) -> Self {
         Self::start_with(size, &Server::builder())
     }
 
     /// Starts `size` servers with the same settings.
-    #[must_use]
     pub fn start_with(size: usize, settings: &ServerBuilder) -> Self {
         thread::scope(|scope| {
             let starts: Vec<_> = (0..size)
@@ -34,26 +33,22 @@ impl Cluster {
     }
 
     /// The URLs of all servers, in order.
-    #[must_use]
     pub fn urls(&self) -> Vec<String> {
         self.iter().map(Server::url).collect()
     }
 
     /// The URLs as `REDLOCK_NODES` wants them: joined by commas.
-    #[must_use]
     pub fn url_list(&self) -> String {
         self.urls().join(",")
     }
 
     /// A proxy in front of each server, in the same order.
-    #[must_use]
     pub fn proxies(&self) -> Vec<Proxy> {
         self.iter().map(Proxy::in_front_of).collect()
     }
 
     /// How many scripts all servers have run, and how many reads of a key. The commands within a script do not count.
     #[track_caller]
-    #[must_use]
     pub fn requests(&self) -> [u64; 2] {
         // Each read is announced by the last of these.
         [&["eval", "evalsha"][..], &["client|caching"]].map(|names| {
@@ -70,7 +65,6 @@ impl Cluster {
 
     /// How many servers have something at `key`.
     #[track_caller]
-    #[must_use]
     pub fn held_on(&self, key: &str) -> usize {
         let holds = |server: &&Server| server.is_running() && server.exists(key);
         self.iter().filter(holds).count()

@@ -22,13 +22,11 @@ pub struct Counter {
 
 impl Counter {
     /// The counter `name` on `server`.
-    #[must_use]
     pub fn on(server: &Server, name: &str) -> Self {
         Self::at(&server.own_url(), name)
     }
 
     /// The counter `name` at the server with this URL, for worker processes.
-    #[must_use]
     pub fn at(url: &str, name: &str) -> Self {
         Self {
             client: Client::open(url).expect("the URL of the counter is valid"),
@@ -55,7 +53,6 @@ impl Counter {
     }
 
     /// What the sections have left behind so far.
-    #[must_use]
     pub fn tally(&self) -> Tally {
         let mut connection = self.connect();
         let mut value = |part| {

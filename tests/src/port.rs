@@ -18,6 +18,7 @@ use socket2::{Domain, Socket, Type};
 /// `bind(0)` and outgoing connections, and a locked file keeps it from other users of this harness
 /// in this process and in others. The kernel drops the lock when the process dies.
 #[derive(Debug)]
+#[must_use]
 pub struct Port {
     number: u16,
     _lock: File,
@@ -26,7 +27,6 @@ pub struct Port {
 impl Port {
     /// # Panics
     /// If none is left.
-    #[must_use]
     pub fn reserve() -> Self {
         let directory = lock_directory();
         candidates()
@@ -47,7 +47,6 @@ impl Port {
     }
 
     /// Its number.
-    #[must_use]
     pub const fn number(&self) -> u16 {
         self.number
     }

@@ -16,6 +16,7 @@ use crate::{log::Log, port::Port, process::Process};
 /// It dies on drop and with the test process. It refuses to run as root, so root starts it as the
 /// user `postgres`.
 #[derive(Debug)]
+#[must_use]
 pub struct Postgres {
     process: Process,
     port: Port,
@@ -29,7 +30,6 @@ impl Postgres {
     ///
     /// If PostgreSQL is not installed. `POSTGRES_BIN` names the directory of its programs where
     /// that is neither Debian's nor in the path.
-    #[must_use]
     pub fn start() -> Self {
         let programs = Programs::find();
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
@@ -58,7 +58,6 @@ impl Postgres {
     }
 
     /// `postgresql://postgres@127.0.0.1:port/postgres`; no password.
-    #[must_use]
     pub fn url(&self) -> String {
         format!(
             "postgresql://postgres@127.0.0.1:{}/postgres",

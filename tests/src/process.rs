@@ -107,7 +107,6 @@ impl Drop for Process {
 }
 
 /// The processor time that this process has used, all its threads together.
-#[must_use]
 pub fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)

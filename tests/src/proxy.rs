@@ -34,6 +34,7 @@ use crate::{Server, port::Port};
 /// The server may be killed and restarted behind the proxy. Dropping the proxy resets all its
 /// connections.
 #[derive(Debug)]
+#[must_use]
 pub struct Proxy {
     url: String,
     ledger: Ledger,
@@ -44,7 +45,6 @@ pub struct Proxy {
 
 impl Proxy {
     /// Starts a proxy in front of `server`.
-    #[must_use]
     pub fn in_front_of(server: &Server) -> Self {
         let listen = Port::reserve();
         let port = listen.number();
@@ -68,13 +68,11 @@ impl Proxy {
     }
 
     /// The URL of the server by way of the proxy.
-    #[must_use]
     pub fn url(&self) -> String {
         self.url.clone()
     }
 
     /// The port at which the proxy listens.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -126,7 +124,6 @@ impl Proxy {
     }
 
     /// What has come by so far.
-    #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.ledger.read(Traffic::clone)
     }

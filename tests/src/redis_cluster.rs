@@ -12,6 +12,7 @@ use crate::{PATIENCE, Port, Server};
 /// Three masters, and a replica of each: servers 0 to 2, and 3 to 5 in the same order. Derefs to a slice of
 /// them. A replica takes over from a master that has not answered for a second.
 #[derive(Debug)]
+#[must_use]
 pub struct RedisCluster {
     servers: Vec<Server>,
     _bus: Vec<Port>,
@@ -57,7 +58,6 @@ impl RedisCluster {
     ///
     /// # Panics
     /// If that takes too long.
-    #[must_use]
     pub fn start() -> Self {
         let turn = Turn::wait();
         let bus: Vec<Port> = (0..6).map(|_| Port::reserve()).collect();
@@ -100,7 +100,6 @@ impl RedisCluster {
     }
 
     /// `127.0.0.1:port` of some servers, with commas between them.
-    #[must_use]
     pub fn hosts(&self, servers: Range<usize>) -> String {
         let hosts = self[servers].iter();
         let hosts: Vec<_> = hosts.map(|it| format!("127.0.0.1:{}", it.port())).collect();
@@ -111,7 +110,6 @@ impl RedisCluster {
     ///
     /// # Panics
     /// If none does.
-    #[must_use]
     pub fn owner(&self, slot: u16, asked: usize) -> usize {
         let rows = table(&self[asked]);
         let is_in = |range: &String| {

@@ -14,6 +14,7 @@ use crate::{Port, Server, log::Log, process::Process};
 
 /// A `redis-server --sentinel` on a loopback port. It dies on drop and with the test process.
 #[derive(Debug)]
+#[must_use]
 pub struct Sentinel {
     port: Port,
     _process: Process,
@@ -25,7 +26,6 @@ impl Sentinel {
     ///
     /// # Panics
     /// If it ends before that.
-    #[must_use]
     pub fn start() -> Self {
         Self::start_with("")
     }
@@ -35,7 +35,6 @@ impl Sentinel {
     ///
     /// # Panics
     /// If one of them ends before it serves.
-    #[must_use]
     pub fn three_for(name: &str, master: &Server) -> [Self; 3] {
         let settings = settings(name, master.port());
         [(); 3].map(|()| Self::start_with(&settings))
@@ -45,7 +44,6 @@ impl Sentinel {
     ///
     /// # Panics
     /// If one of them ends before it serves.
-    #[must_use]
     pub fn three_over_tls(name: &str, master: u16, tls: &str) -> [Self; 3] {
         let settings = format!("{}{tls}tls-replication yes\n", settings(name, master));
         [(); 3].map(|()| Self::start_on("port 0\ntls-port", &settings))
@@ -89,7 +87,6 @@ impl Sentinel {
     }
 
     /// Its port.
-    #[must_use]
     pub const fn port(&self) -> u16 {
         self.port.number()
     }
@@ -98,7 +95,6 @@ impl Sentinel {
     ///
     /// # Panics
     /// If it does not answer.
-    #[must_use]
     pub fn field(&self, name: &str, field: &str) -> String {
         let client = redis::Client::open(self.url()).expect("the URL is valid");
         let mut connection = client.get_connection().expect("it takes connections");
@@ -110,7 +106,6 @@ impl Sentinel {
     }
 
     /// `redis://127.0.0.1:port`
-    #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port.number())
     }

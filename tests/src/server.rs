@@ -28,37 +28,33 @@ use crate::{PATIENCE, Proxy, port::Port, wait::off_thread};
 /// whose commands show up in [`Server::command_counts`] like any others, and one that records the
 /// key events.
 #[derive(Debug)]
+#[must_use]
 pub struct Server(Arc<Inner>);
 
 impl Server {
     /// Starts a server and waits until it serves.
-    #[must_use]
     pub fn start() -> Self {
         ServerBuilder::default().start()
     }
 
     /// Starts a server that has a wall clock of its own, [`Server::clock`], and waits until it
     /// serves.
-    #[must_use]
     pub fn start_with_clock() -> Self {
         Self::builder().own_clock().start()
     }
 
     /// A server that needs a password or settings of its own.
-    #[must_use]
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
 
     /// `redis://127.0.0.1:port`, with the password if there is one. If the environment names
     /// `REDLOCK_TEST_RIGHTS`, with a user who may do that and nothing else; the tests themselves may do all.
-    #[must_use]
     pub fn url(&self) -> String {
         self.url_at(self.port())
     }
 
     /// The same for what the tests themselves write there, who may do all.
-    #[must_use]
     pub fn own_url(&self) -> String {
         self.0.builder.url(self.port())
     }
@@ -73,31 +69,26 @@ impl Server {
     }
 
     /// `unix:///…`, the same server through its socket. It takes no password.
-    #[must_use]
     pub fn unix_url(&self) -> String {
         format!("unix://{}", launch::socket(self.0.dir.path()).display())
     }
 
     /// The port, the same for the life of this value.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.0.port.number()
     }
 
     /// A proxy in front of this server, passing everything.
-    #[must_use]
     pub fn proxy(&self) -> Proxy {
         Proxy::in_front_of(self)
     }
 
     /// The process id of the server.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.with_running(|running| running.process.id())
     }
 
     /// The run id, another one after each start.
-    #[must_use]
     pub fn run_id(&self) -> String {
         self.0.with_running(|running| running.run_id.clone())
     }
@@ -137,7 +128,6 @@ impl Server {
     ///
     /// If it has none of its own; see [`ServerBuilder::own_clock`].
     #[track_caller]
-    #[must_use]
     pub fn clock(&self) -> &Clock {
         let clock = self.0.clock.as_ref();
         clock.expect("the server goes by the machine's clock")
@@ -145,7 +135,6 @@ impl Server {
 
     /// What time it is by the server's wall clock, since 1970.
     #[track_caller]
-    #[must_use]
     pub fn time(&self) -> Duration {
         let (seconds, micros): (u64, u64) = self.query(&["TIME"]);
         Duration::from_secs(seconds) + Duration::from_micros(micros)
@@ -178,7 +167,6 @@ impl Server {
 
     /// The string at `key`, if there is one.
     #[track_caller]
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<String> {
         self.query(&["GET", key])
     }
@@ -192,7 +180,6 @@ impl Server {
 
     /// All keys, sorted.
     #[track_caller]
-    #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.query(&["KEYS", "*"]);
         keys.sort();
@@ -222,7 +209,6 @@ impl Server {
 
     /// A section of `INFO` as its fields.
     #[track_caller]
-    #[must_use]
     pub fn info(&self, section: &str) -> BTreeMap<String, String> {
         self.query::<String>(&["INFO", section])
             .lines()
@@ -234,7 +220,6 @@ impl Server {
     /// How often each command has run since the start or [`Server::reset_counts`], those inside
     /// scripts included; names in lower case.
     #[track_caller]
-    #[must_use]
     pub fn command_counts(&self) -> BTreeMap<String, u64> {
         self.info("commandstats")
             .into_iter()
@@ -248,7 +233,6 @@ impl Server {
 
     /// How often one command has run; see [`Server::command_counts`].
     #[track_caller]
-    #[must_use]
     pub fn count(&self, command: &str) -> u64 {
         let counts = self.command_counts();
         counts.get(&command.to_lowercase()).copied().unwrap_or(0)
@@ -262,7 +246,6 @@ impl Server {
 
     /// The connections of others than the harness, as the fields of `CLIENT LIST`.
     #[track_caller]
-    #[must_use]
     pub fn clients(&self) -> Vec<BTreeMap<String, String>> {
         self.0.clients()
     }
@@ -295,7 +278,6 @@ impl Server {
     ///
     /// Complete: every command that was answered before the call is in it.
     #[track_caller]
-    #[must_use]
     pub fn events(&self, key: &str) -> Vec<String> {
         self.0.events(key)
     }
@@ -371,6 +353,7 @@ impl Drop for Server {
 
 /// The settings of a [`Server`].
 #[derive(Clone, Debug, Default)]
+#[must_use]
 pub struct ServerBuilder {
     password: Option<String>,
     args: Vec<String>,
@@ -380,7 +363,6 @@ pub struct ServerBuilder {
 
 impl ServerBuilder {
     /// Clients must authenticate (`requirepass`); the password is part of [`Server::url`].
-    #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
@@ -388,7 +370,6 @@ impl ServerBuilder {
 
     /// More arguments for the command line, for example `["--maxmemory", "2mb"]`. They come last
     /// and so override those of the harness.
-    #[must_use]
     pub fn args<I>(mut self, args: I) -> Self
     where
         I: IntoIterator,
@@ -399,7 +380,6 @@ impl ServerBuilder {
     }
 
     /// Nobody but the harness knows these commands (`rename-command`), in scripts either.
-    #[must_use]
     pub fn hide<I>(mut self, commands: I) -> Self
     where
         I: IntoIterator,
@@ -410,7 +390,6 @@ impl ServerBuilder {
     }
 
     /// The server gets a wall clock of its own, [`Server::clock`].
-    #[must_use]
     pub fn own_clock(mut self) -> Self {
         self.own_clock = true;
         self
@@ -422,7 +401,6 @@ impl ServerBuilder {
     ///
     /// If there is no `redis-server` in the path (`REDIS_SERVER` names another program) or if it
     /// refuses its arguments.
-    #[must_use]
     pub fn start(self) -> Server {
         // Another program may take a port between its reservation and the start.
         let mut attempts = 10;

@@ -12,6 +12,7 @@ use crate::resp::Messages;
 /// Says which server is the master. It has two doors, so that some clients can be kept from it and others not.
 /// Its threads end with the test process.
 #[derive(Debug)]
+#[must_use]
 pub struct StandIn {
     ports: [u16; 2],
     said: Arc<Mutex<Said>>,
@@ -30,7 +31,6 @@ impl StandIn {
     ///
     /// # Panics
     /// If no port can be had.
-    #[must_use]
     pub fn naming(master: u16) -> Self {
         let listeners =
             [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a port can be had"));
@@ -55,7 +55,6 @@ impl StandIn {
     }
 
     /// Where it is to be asked by this door.
-    #[must_use]
     pub fn address(&self, door: usize) -> String {
         format!("127.0.0.1:{}", self.ports[door])
     }

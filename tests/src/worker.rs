@@ -16,6 +16,7 @@ use crate::{process::Process, wait::Board};
 /// `env!("CARGO_BIN_EXE_<name>")`, which the compiler knows in integration tests only. The process
 /// dies on drop and with the test process.
 #[derive(Debug)]
+#[must_use]
 pub struct Worker {
     process: Mutex<Process>,
     stdin: Mutex<Option<ChildStdin>>,
@@ -24,7 +25,6 @@ pub struct Worker {
 
 impl Worker {
     /// Starts the program at `path` with `args` and the environment of the test plus `env`.
-    #[must_use]
     pub fn spawn(path: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
         Self::from_command(Command::new(path).args(args).envs(env.iter().copied()))
     }
@@ -34,14 +34,12 @@ impl Worker {
     /// # Panics
     ///
     /// If the program is not there any more.
-    #[must_use]
     pub fn of_this_program(args: &[&str], env: &[(&str, &str)]) -> Self {
         let program = std::env::current_exe().expect("this program has a path");
         Self::from_command(Command::new(program).args(args).envs(env.iter().copied()))
     }
 
     /// Starts `command`, of which stdin and stdout are replaced.
-    #[must_use]
     pub fn from_command(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::spawn(command);
@@ -63,7 +61,6 @@ impl Worker {
     }
 
     /// The process id.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.process().id()
     }

@@ -219,7 +219,6 @@ pub struct Random(u64);
 
 impl Random {
     /// The same numbers for the same seed.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }

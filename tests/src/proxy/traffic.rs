@@ -18,7 +18,6 @@ pub struct Traffic {
 
 impl Traffic {
     /// How many of the commands are named `name`, in any case.
-    #[must_use]
     pub fn count(&self, name: &str) -> usize {
         self.commands
             .iter()
@@ -37,7 +36,6 @@ pub struct Command {
 
 impl Command {
     /// The first word, as the client wrote it.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.words.first().map_or("", String::as_str)
     }
