@@ -8,7 +8,6 @@ use std::{
 use crate::{Proxy, Server, ServerBuilder};
 
 /// Independent servers, started in parallel. Derefs to a slice of them.
-#[derive(Debug)]
 #[must_use]
 pub struct Cluster(Vec<Server>);
 

@@ -13,6 +13,8 @@
 //! Everything started here dies with its value, also when the test panics, and with the test
 //! process, also when that is killed.
 
+#![allow(missing_debug_implementations, reason = "nobody prints a server")]
+
 mod cluster;
 mod counter;
 mod log;

@@ -8,7 +8,6 @@ use std::{
 use crate::wait::Board;
 
 /// The output of a server.
-#[derive(Debug)]
 pub(crate) struct Log(Board<Output>);
 
 #[derive(Debug, Default)]

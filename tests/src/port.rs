@@ -17,7 +17,6 @@ use socket2::{Domain, Socket, Type};
 /// port must come back to them, so it is taken from below the range from which the kernel serves
 /// `bind(0)` and outgoing connections, and a locked file keeps it from other users of this harness
 /// in this process and in others. The kernel drops the lock when the process dies.
-#[derive(Debug)]
 #[must_use]
 pub struct Port {
     number: u16,

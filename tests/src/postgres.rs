@@ -15,7 +15,6 @@ use crate::{log::Log, port::Port, process::Process};
 ///
 /// It dies on drop and with the test process. It refuses to run as root, so root starts it as the
 /// user `postgres`.
-#[derive(Debug)]
 #[must_use]
 pub struct Postgres {
     process: Process,

@@ -13,7 +13,6 @@ use rustix::{
 use crate::reaper;
 
 /// A child process, killed on drop and when this process dies.
-#[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     status: Option<ExitStatus>,

@@ -33,7 +33,6 @@ use crate::{Server, port::Port};
 ///
 /// The server may be killed and restarted behind the proxy. Dropping the proxy resets all its
 /// connections.
-#[derive(Debug)]
 #[must_use]
 pub struct Proxy {
     url: String,

@@ -30,7 +30,6 @@ fn tell(sign: char, pid: u32) -> std::io::Result<()> {
         .write_all(format!("{sign} {pid}\n").as_bytes())
 }
 
-#[derive(Debug)]
 struct Reaper {
     orders: ChildStdin,
     _shell: Child,

@@ -11,7 +11,6 @@ use crate::{PATIENCE, Port, Server};
 
 /// Three masters, and a replica of each: servers 0 to 2, and 3 to 5 in the same order. Derefs to a slice of
 /// them. A replica takes over from a master that has not answered for a second.
-#[derive(Debug)]
 #[must_use]
 pub struct RedisCluster {
     servers: Vec<Server>,
@@ -24,7 +23,6 @@ const MOST: usize = 2;
 
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
-#[derive(Debug)]
 struct Turn;
 
 impl Turn {

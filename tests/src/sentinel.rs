@@ -13,7 +13,6 @@ use tempfile::TempDir;
 use crate::{Port, Server, log::Log, process::Process};
 
 /// A `redis-server --sentinel` on a loopback port. It dies on drop and with the test process.
-#[derive(Debug)]
 #[must_use]
 pub struct Sentinel {
     port: Port,

@@ -27,7 +27,6 @@ use crate::{PATIENCE, Proxy, port::Port, wait::off_thread};
 /// The harness has two connections to it, both named `redlock-tests`: one for the methods below,
 /// whose commands show up in [`Server::command_counts`] like any others, and one that records the
 /// key events.
-#[derive(Debug)]
 #[must_use]
 pub struct Server(Arc<Inner>);
 
@@ -423,7 +422,6 @@ impl ServerBuilder {
     }
 }
 
-#[derive(Debug)]
 struct Inner {
     builder: ServerBuilder,
     port: Port,

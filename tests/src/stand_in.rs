@@ -11,7 +11,6 @@ use crate::resp::Messages;
 
 /// Says which server is the master. It has two doors, so that some clients can be kept from it and others not.
 /// Its threads end with the test process.
-#[derive(Debug)]
 #[must_use]
 pub struct StandIn {
     ports: [u16; 2],

@@ -115,7 +115,6 @@ impl<T> Clone for Board<T> {
 }
 
 /// The deadline has passed.
-#[derive(Debug)]
 pub(crate) struct TimedOut;
 
 /// Runs `work` where it may block, and hands its panic on to the caller.

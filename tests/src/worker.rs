@@ -15,7 +15,6 @@ use crate::{process::Process, wait::Board};
 /// For the programs of this package, under `src/bin/`, the path is
 /// `env!("CARGO_BIN_EXE_<name>")`, which the compiler knows in integration tests only. The process
 /// dies on drop and with the test process.
-#[derive(Debug)]
 #[must_use]
 pub struct Worker {
     process: Mutex<Process>,

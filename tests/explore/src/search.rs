@@ -38,7 +38,6 @@ pub(crate) trait Model {
 }
 
 /// One step of a course.
-#[derive(Debug)]
 pub(crate) struct Step<M, S> {
     pub(crate) by: M,
     pub(crate) next: S,

@@ -33,7 +33,6 @@ pub(crate) struct Link {
     pub(crate) ailment: Option<Ailment>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: usize,
     pub(crate) incarnation: u32,

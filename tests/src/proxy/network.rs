@@ -24,7 +24,6 @@ use super::{
 use crate::port::Port;
 
 /// What the test wants; it waits until it is done.
-#[derive(Debug)]
 pub(super) enum Order {
     Set(Mode),
     Forget,
@@ -34,7 +33,6 @@ pub(super) enum Order {
 
 /// Everything happens on one thread, so that an order takes effect between two steps of the
 /// connections and never in the middle of one.
-#[derive(Debug)]
 pub(super) struct Network {
     listen: Port,
     server: SocketAddr,

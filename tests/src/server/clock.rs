@@ -16,7 +16,6 @@ use tempfile::TempDir;
 ///
 /// It begins as the machine's and goes on as it was set, through kills and restarts. What the
 /// server calls now, and when its keys expire, follows it; how fast it works does not.
-#[derive(Debug)]
 pub struct Clock {
     file: File,
     path: PathBuf,
@@ -98,7 +97,6 @@ fn nanos(time: Duration) -> i64 {
 }
 
 /// `clock.c`, compiled. One for all servers of this process, gone with the last of them.
-#[derive(Debug)]
 struct Library(TempDir);
 
 impl Library {

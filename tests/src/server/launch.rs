@@ -16,7 +16,6 @@ use super::{
 use crate::{log::Log, process::Process};
 
 /// One life of a server, from start to kill.
-#[derive(Debug)]
 pub(super) struct Running {
     pub(super) process: Process,
     pub(super) run_id: String,

@@ -160,7 +160,6 @@ async fn raw_values_are_not_encoded() {
     assert_eq!(raw_neighbours(&User { name }, 1).await.unwrap(), "a:1");
 }
 
-#[derive(Debug)]
 struct Nameless(&'static str);
 
 impl fmt::Display for Nameless {

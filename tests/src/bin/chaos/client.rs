@@ -65,7 +65,6 @@ const SLOW: u64 = 150_000;
 /// What a body panics with if it was meant to.
 const PLANNED: &str = "planned";
 
-#[derive(Debug)]
 struct Client {
     redlock: Redlock,
     record: Arc<Record>,
@@ -290,7 +289,6 @@ fn name(error: &LockError) -> &'static str {
 }
 
 /// One call and its section. Its destructor records the end if nobody else could.
-#[derive(Debug)]
 struct Visit {
     client: Arc<Client>,
     kind: &'static str,

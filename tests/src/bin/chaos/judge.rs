@@ -59,7 +59,6 @@ const OF_TIME: [&str; 5] = [
     "unnoticed",
 ];
 
-#[derive(Debug)]
 pub(crate) struct Judge<'a> {
     history: &'a History,
     is_overloaded: bool,

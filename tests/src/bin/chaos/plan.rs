@@ -17,7 +17,6 @@ pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(400);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// What sets a short run, a dense one and a soak apart. Times are in milliseconds.
-#[derive(Debug)]
 pub(crate) struct Pace {
     pub(crate) max_lease: Duration,
     /// Until a lock has ended or is on all nodes again, and time to connect.
@@ -130,7 +129,6 @@ impl Pace {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) strikes: Vec<Strike>,
     /// Where a phase begins; the last entry is the end of all.

@@ -18,7 +18,6 @@ pub(crate) fn now() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000
 }
 
-#[derive(Debug)]
 pub(crate) struct Record(File);
 
 impl Record {

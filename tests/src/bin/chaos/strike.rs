@@ -32,7 +32,6 @@ return {redis.call('DBSIZE'), fields}";
 
 const MOMENT: Duration = Duration::from_millis(20);
 
-#[derive(Debug)]
 pub(crate) struct World {
     servers: Vec<Server>,
     /// Of each client, one to each node.
@@ -52,7 +51,6 @@ pub(crate) struct World {
     _memory: [TempDir; DURABLE.len()],
 }
 
-#[derive(Debug)]
 struct Client {
     worker: Option<Worker>,
     life: u64,
