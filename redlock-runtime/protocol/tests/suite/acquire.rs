@@ -138,10 +138,7 @@ fn grants_that_are_seen_after_the_round_has_timed_out_do_not_count() {
         let mut world = World::new(3);
         let lease = Duration::from_secs(lease);
         let node_timeout = Duration::from_millis(node_timeout);
-        let params = LockParams {
-            node_timeout,
-            ..params_of(lease)
-        };
+        let params = within(node_timeout, params_of(lease));
         world.ask(1, "k", params);
         world.client(0).pause_for(Duration::from_millis(pause));
         assert!(
@@ -176,14 +173,8 @@ fn a_lease_of_which_too_little_would_be_left_is_not_granted() {
 fn a_section_begins_with_a_lease_that_is_worth_having() {
     let mut world = World::new(3);
     let lease = Duration::from_millis(200);
-    let short = LockParams {
-        wait: LEASE,
-        ..params_of(lease)
-    };
-    let long = LockParams {
-        node_timeout: 2 * lease,
-        ..params_of(4 * lease)
-    };
+    let short = waiting_for(LEASE, params_of(lease));
+    let long = within(2 * lease, params_of(4 * lease));
     for delay in (10..=300).step_by(10) {
         world.behave(0..3, Behavior::Healthy);
         world.lock(delay, "k", long);

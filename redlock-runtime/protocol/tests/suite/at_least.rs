@@ -13,17 +13,11 @@ const PERIOD: Duration = Duration::from_secs(3);
 const LATE: Duration = Duration::from_millis(42);
 
 fn kept() -> LockParams {
-    LockParams {
-        at_least: PERIOD,
-        ..params()
-    }
+    kept_for(PERIOD, params())
 }
 
 fn kept_and_waiting() -> LockParams {
-    LockParams {
-        wait: 2 * LEASE,
-        ..kept()
-    }
+    waiting_for(2 * LEASE, kept())
 }
 
 /// Another process asks until it gets the lock. Returns when that was.
@@ -154,10 +148,7 @@ fn a_node_that_carries_the_release_out_late_is_told_again() {
 #[test]
 fn a_waiter_of_the_same_process_comes_as_soon_as_a_node_is_told_late() {
     let mut world = World::new(3);
-    let params = LockParams {
-        at_least: LEASE / 10,
-        ..params()
-    };
+    let params = kept_for(LEASE / 10, params());
     world.lock(1, "k", params);
     // Those that have the key.
     let carriers = world.carriers("k");

@@ -283,10 +283,7 @@ fn a_foreign_key_on_one_node_refuses_no_caller_beside_a_late_one() {
 #[test]
 fn each_question_of_an_attempt_has_a_time_of_its_own() {
     let mut world = World::with_clients(3, 2);
-    let params = LockParams {
-        node_timeout: 5 * HOP,
-        ..waiting(Duration::from_secs(10))
-    };
+    let params = within(5 * HOP, waiting(Duration::from_secs(10)));
     world.client(0).ask(1, "k", params);
     world.run_for(4 * ROUND_TRIP);
     world.client(1).ask(2, "k", params);

@@ -213,10 +213,7 @@ fn a_leader_that_does_not_delete_is_asked_no_more_often_than_the_queue_goes_on()
     let leader = world.leader("k");
     world.behave([leader], Behavior::Refusing(Refuses::Releases));
     let mut crowd = Crowd::default();
-    let params = LockParams {
-        wait: 60 * LEASE,
-        ..params_of(Duration::from_millis(280))
-    };
+    let params = waiting_for(60 * LEASE, params_of(Duration::from_millis(280)));
     for client in 0..clients {
         // The others reply to the same question before the leader does.
         world.client(client).set_lag(leader, 2 * HOP);

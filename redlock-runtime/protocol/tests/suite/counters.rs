@@ -86,10 +86,7 @@ fn a_silent_node_is_not_waited_for_until_a_round_closes() {
         world.nodes[node].set_counter("k", 1_000_000 * (1 + node as u64));
     }
     world.behave([0], Behavior::Unresponsive);
-    let hasty = LockParams {
-        node_timeout: 60 * ROUND_TRIP,
-        ..params()
-    };
+    let hasty = within(60 * ROUND_TRIP, params());
     world.lock(4, "k", hasty);
 }
 

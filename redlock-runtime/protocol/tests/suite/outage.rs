@@ -72,10 +72,7 @@ fn nodes_that_were_too_slow_for_a_while_are_asked_soon_after() {
     for tenths in 50..60 {
         let mut world = World::new(3);
         world.behave(0..3, Behavior::Delayed(30 * HOP));
-        let hasty = LockParams {
-            node_timeout: 20 * HOP,
-            ..waiting(Duration::from_secs(60))
-        };
+        let hasty = within(20 * HOP, waiting(Duration::from_secs(60)));
         world.ask(1, "k", hasty);
         world.run_for(tenths * 100 * HOP);
         assert_eq!(world.answers(), []);

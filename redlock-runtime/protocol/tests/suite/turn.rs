@@ -109,10 +109,7 @@ fn after_a_long_section_the_next_one_begins_within_a_round_trip() {
 
 /// Waits for long, for a lease of this length.
 fn lasting(lease: Duration) -> LockParams {
-    LockParams {
-        wait: LONG,
-        ..params_of(lease)
-    }
+    waiting_for(LONG, params_of(lease))
 }
 
 /// A process that dies must keep others from the lock for no longer than its own lease lasts.

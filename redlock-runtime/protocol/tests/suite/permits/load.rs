@@ -126,7 +126,7 @@ fn history(seed: u64) {
                 true => renewing(),
                 false => params(),
             };
-            let params = LockParams { wait, ..params };
+            let params = waiting_for(wait, params);
             let weight = match dice.one_in(2) {
                 true => 2 + dice.below(u64::from(permits) - 1) as u32,
                 false => 1,
@@ -208,10 +208,7 @@ fn no_more_sections_start_in_a_period_than_there_are_permits() {
         let count = permits as usize;
         let mut world = World::with_clients(3, CLIENTS);
         let period = LEASE / 2;
-        let params = LockParams {
-            at_least: period,
-            ..waiting(LONG)
-        };
+        let params = kept_for(period, waiting(LONG));
         for section in 0..3 * u64::from(permits) {
             let client = section as usize % CLIENTS;
             world.client(client).ask_permit(section, permits, params);

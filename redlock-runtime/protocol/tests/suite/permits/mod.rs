@@ -314,10 +314,7 @@ fn callers_with_other_options_compete_for_the_same_slots() {
     hold(&mut world, 0, 0..2, 2);
     for section in 10..14 {
         let lease = LEASE * (1 + section as u32 % 2);
-        let wait = LockParams {
-            wait: 2 * LEASE,
-            ..params_of(lease)
-        };
+        let wait = waiting_for(2 * LEASE, params_of(lease));
         world.client(0).ask_permit(section, 2, wait);
     }
     world.run_for(10 * HOP);

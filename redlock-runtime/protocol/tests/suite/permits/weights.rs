@@ -6,7 +6,7 @@ const GATE: &str = "k#__redlock:gate";
 
 /// Of three permits.
 fn ask(world: &mut World, client: usize, section: u64, weight: u32, wait: Duration) {
-    let params = LockParams { wait, ..renewing() };
+    let params = waiting_for(wait, renewing());
     let of = (weight, 3);
     world.client(client).ask_permits(section, of, params);
 }

@@ -85,7 +85,25 @@ pub(crate) fn params_of(lease: Duration) -> LockParams {
 
 /// The default lease, waited for.
 pub(crate) fn waiting(wait: Duration) -> LockParams {
-    LockParams { wait, ..params() }
+    waiting_for(wait, params())
+}
+
+/// The same, waited for.
+pub(crate) fn waiting_for(wait: Duration, params: LockParams) -> LockParams {
+    LockParams { wait, ..params }
+}
+
+/// The same with another node timeout.
+pub(crate) fn within(node_timeout: Duration, params: LockParams) -> LockParams {
+    LockParams {
+        node_timeout,
+        ..params
+    }
+}
+
+/// The same, kept for so long.
+pub(crate) fn kept_for(at_least: Duration, params: LockParams) -> LockParams {
+    LockParams { at_least, ..params }
 }
 
 /// Waits until nodes vote that have lost their memory.
