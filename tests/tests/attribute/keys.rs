@@ -37,14 +37,12 @@ static CONFIG: Config = Config { shard: 3 };
 #[redis_lock(key = "{{braces}} {a}")]
 async fn braces(a: u8) -> Result<(), LockError> {
     assert_held("{braces} 1").await;
-    let _ = a;
     Ok(())
 }
 
 #[redis_lock(key = r#"raw "{a}" \ {b:>w$}:{b:03}:{b:?}"#)]
 async fn specs(a: &str, b: u8, w: usize) -> Result<(), LockError> {
     assert_held("raw \"x\" \\   5:005:5").await;
-    let _ = (a, b, w);
     Ok(())
 }
 
@@ -53,7 +51,6 @@ async fn specs(a: &str, b: u8, w: usize) -> Result<(), LockError> {
 )]
 async fn dotted(req: &Request, n: Option<u8>, w: usize) -> Result<(), LockError> {
     assert_held("{ann}:1:003:  ANN:t:None:eu:7:3").await;
-    let _ = (n, w, &req.user);
     Ok(())
 }
 
@@ -61,14 +58,12 @@ async fn dotted(req: &Request, n: Option<u8>, w: usize) -> Result<(), LockError>
     continued:{é}")]
 async fn unicode(é: &str) -> Result<(), LockError> {
     assert_held("multi\nline continued:ü").await;
-    let _ = é;
     Ok(())
 }
 
 #[redis_lock(key = "{req.user.upper().len()}:{req.user.name.as_str():?}")]
 async fn chained(req: &Request) -> Result<(), LockError> {
     assert_held("3:\"ann\"").await;
-    let _ = req;
     Ok(())
 }
 
@@ -115,13 +110,11 @@ async fn every_template() {
 
 #[redis_lock(key = "{shop}:{item}", lease = lease)]
 async fn item_of_shop(shop: &str, item: &str) -> Result<String, LockError> {
-    let _ = (shop, item);
     Ok(lease.key().to_owned())
 }
 
 #[redis_lock(key = "{shop}-{item}/{shop}", lease = lease)]
 async fn other_separators(shop: &str, item: &str) -> Result<String, LockError> {
-    let _ = (shop, item);
     Ok(lease.key().to_owned())
 }
 
@@ -139,13 +132,11 @@ async fn different_arguments_have_different_keys() {
 
 #[redis_lock(key = "{path!raw}:{id}/{path!raw:>w$}", lease = lease)]
 async fn raw(path: &str, id: &str, w: usize) -> Result<String, LockError> {
-    let _ = (path, id, w);
     Ok(lease.key().to_owned())
 }
 
 #[redis_lock(key = "{user.name!raw}{id}", lease = lease)]
 async fn raw_neighbours(user: &User, id: u64) -> Result<String, LockError> {
-    let _ = (user, id);
     Ok(lease.key().to_owned())
 }
 
@@ -176,13 +167,11 @@ impl Nameless {
 
 #[redis_lock(key = "{tenant}:{user.name()}", on_error = |error| Err(error.to_string()))]
 async fn nameless(tenant: &str, user: Nameless) -> Result<(), String> {
-    let _ = (tenant, user);
     Ok(())
 }
 
 #[redis_lock(key = "empty:{user!raw}", when_held = Ok(()))]
 async fn nameless_raw(user: Nameless) -> Result<(), LockError> {
-    let _ = user;
     Ok(())
 }
 
@@ -310,13 +299,11 @@ impl fmt::Display for Unwritable {
 
 #[redis_lock(key = "{id}")]
 async fn unwritable(id: Unwritable) -> Result<(), LockError> {
-    let _ = id;
     Ok(())
 }
 
 #[redis_lock(key = "{id!raw}")]
 async fn unwritable_raw(id: Unwritable) -> Result<(), LockError> {
-    let _ = id;
     Ok(())
 }
 
