@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{cx::Cx, round::Round};
+use super::{cx::Cx, few::Few, round::Round};
 use crate::{
     action::Verdict,
     message::{BlockRequest, Mode, NodeId, Owner, Reply, Request, RequestId},
@@ -37,7 +37,9 @@ pub(super) struct Claim {
     /// Another process was refused since the last round began that was meant to let the key live for longer.
     pub(super) is_waited_for: bool,
     extension: Option<Extension>,
-    places: Vec<Place>,
+    places: Box<[Place]>,
+    /// Of each node, once the clock of one has run ahead.
+    leads: Few<Lead>,
 }
 
 /// The last round that was to let the key live for longer.
@@ -71,7 +73,6 @@ struct Place {
     written: Option<(Instant, Span)>,
     /// The node has said that it was written. Before that, it was asked to.
     is_written: bool,
-    lead: Lead,
     reads: Reads,
 }
 
@@ -133,7 +134,8 @@ impl Claim {
             has_remote_waiter: false,
             is_waited_for: false,
             extension: None,
-            places: vec![Place::default(); nodes],
+            places: vec![Place::default(); nodes].into(),
+            leads: Few::default(),
         }
     }
 
@@ -381,8 +383,12 @@ impl Claim {
         // The allowed drift and the rounding are no gain. What is left of it is how far the node's clock ran ahead.
         let expected = Duration::from(lived).saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
+        if !gain.is_zero() && self.leads.is_empty() {
+            self.leads = vec![Lead::default(); self.places.len()].into();
+        }
+        let lead = self.leads.iter_mut().nth(node.0)?;
         let bounds = (extension.params.lease, extension.params.guard_band);
-        place.lead.add(gain, is_written, bounds, (written, now))
+        lead.add(gain, is_written, bounds, (written, now))
     }
 }
 

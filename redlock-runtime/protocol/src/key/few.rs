@@ -1,8 +1,8 @@
-//! A list that is nearly always empty.
+//! Lists that are short nearly always.
 
 use std::ops::Deref;
 
-/// Takes one word while it is empty, where a `Vec` takes three: each key has some.
+/// Nearly always empty. Takes one word then, where a `Vec` takes three: each key has some.
 #[derive(Debug)]
 #[allow(
     clippy::box_collection,
@@ -17,6 +17,14 @@ impl<T> Few<T> {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut().flat_map(|list| list.iter_mut())
+    }
+
+    /// Takes out one that is `out`. The last one takes its place.
+    pub(super) fn take(&mut self, out: impl FnMut(&T) -> bool) -> Option<T> {
+        let place = self.iter().position(out)?;
+        let taken = self.0.as_mut()?.swap_remove(place);
+        self.0.take_if(|list| list.is_empty());
+        Some(taken)
     }
 
     /// Takes out all that are `out`, and keeps the order of the others.
@@ -47,5 +55,54 @@ impl<T> Deref for Few<T> {
 
     fn deref(&self) -> &[T] {
         self.0.as_ref().map_or(&[], |list| list)
+    }
+}
+
+/// Nearly always has one at the most, which needs no memory of its own.
+#[derive(Debug)]
+pub(super) struct OneOrFew<T> {
+    one: Option<T>,
+    /// None if there is not that one.
+    others: Few<T>,
+}
+
+impl<T> OneOrFew<T> {
+    pub(super) fn push(&mut self, one: T) {
+        match self.one {
+            None => self.one = Some(one),
+            Some(_) => self.others.push(one),
+        }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.one.is_none()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.one.iter().chain(&*self.others)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.one.iter_mut().chain(self.others.iter_mut())
+    }
+
+    /// Takes out one of those that are `out`.
+    pub(super) fn take(&mut self, out: impl Fn(&T) -> bool) -> Option<T> {
+        match self.one.take_if(|one| out(one)) {
+            None => self.others.take(out),
+            taken => {
+                self.one = self.others.take(|_| true);
+                taken
+            }
+        }
+    }
+}
+
+impl<T> Default for OneOrFew<T> {
+    fn default() -> Self {
+        Self {
+            one: None,
+            others: Few::default(),
+        }
     }
 }

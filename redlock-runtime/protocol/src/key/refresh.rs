@@ -56,7 +56,7 @@ impl Held {
         let Some((params, timeout)) = longest.zip(timeout) else {
             return false;
         };
-        for section in &mut self.sections {
+        for section in self.sections.iter_mut() {
             // This round is the renewal; the next one is planned when it is won or has failed.
             section.renew_at = None;
         }
@@ -73,8 +73,7 @@ impl Held {
             next_block(had, elapsed, (least, length), cx.wall_micros())
         });
         let hedge_delay = cx.nodes.hedge_delay();
-        let mut sections = self.sections.iter_mut();
-        let note = sections.find_map(|section| section.asks_for_note());
+        let note = self.sections.iter_mut().find_map(Section::asks_for_note);
         let question = Question {
             kind: Kind::Extend,
             spare: next.map_or(Duration::ZERO, |_| self.spare(&params)),
@@ -155,7 +154,7 @@ impl Held {
         // Not so if a majority lies.
         let rises = |block: &Block| block.lies_above(self.token);
         if let Some(block) = block.filter(rises) {
-            for section in &mut self.sections {
+            for section in self.sections.iter_mut() {
                 if section.raise_to <= block.last() {
                     section.raise_to = Token::default();
                 }
@@ -165,7 +164,7 @@ impl Held {
         }
         // A majority still had the key when it was asked, so these sections had the lock to their end.
         self.reports.answer_before(round.id, Release::Released, cx);
-        for section in &mut self.sections {
+        for section in self.sections.iter_mut() {
             let asked = &round.question.params;
             if let Some(answer) = section.on_extended(round.started, asked, self.claim.owner) {
                 cx.answer(section.id, answer);
@@ -183,7 +182,7 @@ impl Held {
         self.watch_at.get_or_insert(now);
         self.join_at = now.after(REJOIN);
         let verdicts = round.verdicts();
-        for section in &mut self.sections {
+        for section in self.sections.iter_mut() {
             if let Some(answer) = section.on_not_extended(verdicts.clone(), now) {
                 cx.answer(section.id, answer);
             }

@@ -33,7 +33,7 @@ use super::{
     Front, Key,
     claim::Claim,
     cx::Cx,
-    few::Few,
+    few::{Few, OneOrFew},
     queue::Queue,
     report::{Report, Reports},
     round::Round,
@@ -76,7 +76,7 @@ pub(super) const REJOIN: Duration = Duration::from_millis(50);
 pub(super) struct Held {
     pub(super) claim: Claim,
     /// One at the most, unless the turn is shared.
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: OneOrFew<Section>,
     /// Those that are over beside others that go on, and have not let go.
     pub(super) over: Few<Over>,
     /// No reader joins before, if the nodes would have to be asked.
@@ -117,7 +117,7 @@ impl Held {
         claim.leaves = round.is_in_order();
         Self {
             claim,
-            sections: Vec::new(),
+            sections: OneOrFew::default(),
             over: Few::default(),
             join_at: cx.now(),
             began: cx.now(),
@@ -151,10 +151,6 @@ impl Held {
         let is_kept = !at_least.is_zero() && !self.is_shared();
         // If the process dies, the nodes keep the keys no longer than the lease.
         self.claim.keep_until = is_kept.then(|| cx.now().after(at_least).min(deadline));
-        // Most turns never have more than one at a time, and a list grows to four.
-        if self.sections.is_empty() {
-            self.sections.reserve_exact(1);
-        }
         self.sections.push(section);
         self.join_at = cx.now();
         let granted = Answer::Granted {
@@ -191,17 +187,15 @@ impl Held {
 
     /// It is the only one that has the lock.
     pub(super) fn has_only(&self, id: SectionId) -> bool {
-        matches!(&self.sections[..], [section] if section.id == id)
+        !self.sections.is_empty() && self.sections.iter().all(|section| section.id == id)
     }
 
     /// The section lets go. What became of the release is known at once if its lease is over.
     pub(super) fn on_end(&mut self, id: SectionId, report: bool, cx: &Cx<'_>) -> Option<Release> {
         self.over.extract(|over| over.id == id);
-        let place = self.sections.iter().position(|section| section.id == id);
-        let Some(place) = place else {
+        let Some(section) = self.sections.take(|section| section.id == id) else {
             return Some(Release::AlreadyExpired);
         };
-        let section = self.sections.swap_remove(place);
         // By the clock, not by what the nodes say: the holder had no right to the lock any more, whoever has it now.
         if cx.now() >= section.deadline {
             return Some(Release::AlreadyExpired);
@@ -294,13 +288,11 @@ impl Held {
     fn end_late(&mut self, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
         let is_late = |section: &Section| section.deadline <= now;
-        let late = self.sections.iter().filter(|section| is_late(section));
         // If all are late, the turn ends as a whole: see `loss`.
-        let late = late.count();
-        if late == 0 || late == self.sections.len() {
+        if self.sections.iter().all(is_late) || !self.sections.iter().any(is_late) {
             return false;
         }
-        for section in self.sections.extract_if(.., |section| is_late(section)) {
+        while let Some(section) = self.sections.take(is_late) {
             let asked = self.refresh.as_deref().map(Round::verdicts);
             let verdicts = asked.unwrap_or_else(|| section.failed.to_vec());
             cx.answer(section.id, Answer::Over(Loss::Expired { verdicts }));
@@ -329,7 +321,8 @@ impl Held {
 
     /// What the nodes said in the round that did not extend the lease in time.
     fn verdicts(&mut self) -> Vec<Verdict> {
-        let failed = self.sections.first_mut().map(|section| &mut section.failed);
+        let first = self.sections.iter_mut().next();
+        let failed = first.map(|section| &mut section.failed);
         let failed = failed.map(std::mem::take).unwrap_or_default();
         self.refresh
             .take()
@@ -373,14 +366,14 @@ impl Held {
     #[cfg(debug_assertions)]
     pub(super) fn invariants(&self) {
         let last = self.won_at.after(self.ttl.into());
-        for section in &self.sections {
+        for section in self.sections.iter() {
             assert!(section.deadline < last, "a lease ends before its keys do");
             assert!(
                 section.params.mode == self.claim.mode,
                 "it is of the kind of its turn"
             );
         }
-        let count = self.sections.len();
+        let count = self.sections.iter().count();
         assert!(count <= 1 || self.is_shared(), "one section has the lock");
     }
 }

@@ -16,9 +16,8 @@ use crate::time::{Instant, Span};
 /// By how much a node's clock has gained on ours within one lease of one lock, at the least.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lead {
-    /// When it was nothing, and what it was when the key was written last. Boxed, because it is rare and there is one
-    /// for each node of each lock.
-    before: Option<Box<(Instant, Span)>>,
+    /// When it was nothing, and what it was when the key was written last.
+    before: Option<(Instant, Span)>,
 }
 
 impl Lead {
@@ -32,14 +31,11 @@ impl Lead {
         (written, now): (Instant, Instant),
     ) -> Option<Duration> {
         self.before.take_if(|before| now.since(before.0) > lease);
-        let before = self.before.as_ref().map_or(Span::ZERO, |before| before.1);
+        let before = self.before.map_or(Span::ZERO, |before| before.1);
         let by = Duration::from(before) + gain;
         // Not written: the next look measures the same gain once more.
         if is_written && !gain.is_zero() {
-            let one = self
-                .before
-                .get_or_insert_with(|| Box::new((written, Span::ZERO)));
-            one.1 = by.into();
+            self.before.get_or_insert((written, Span::ZERO)).1 = by.into();
         }
         (by > guard_band).then_some(by)
     }
