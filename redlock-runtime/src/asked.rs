@@ -72,7 +72,7 @@ impl Asked {
 
     /// The circumstances of an error.
     pub(crate) fn report(&self) -> Report {
-        self.report_of(Arc::clone(&self.own.key))
+        self.report_of(Arc::clone(self.own.key()))
     }
 
     pub(crate) fn report_of(&self, key: Arc<str>) -> Report {

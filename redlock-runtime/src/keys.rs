@@ -23,6 +23,8 @@ pub(crate) enum Other {
 #[derive(Clone, Debug)]
 pub(crate) struct All {
     members: Vec<Member>,
+    /// What errors name.
+    text: Arc<str>,
     /// What is wrong with a member, or with two of them.
     problem: Option<&'static str>,
 }
@@ -40,7 +42,15 @@ impl Keys {
                 None => members.push(member),
             }
         }
-        Self::Other(Other::All(All { members, problem }).into())
+        let text = text_of(&members);
+        Self::Other(
+            Other::All(All {
+                members,
+                text,
+                problem,
+            })
+            .into(),
+        )
     }
 
     fn as_all(&self) -> Option<&All> {
@@ -119,6 +129,7 @@ impl Keys {
                 Other::All(all) => {
                     let members = all.members.iter_mut();
                     members.for_each(|member| put_before(&mut member.key));
+                    all.text = text_of(&all.members);
                 }
                 Other::Permits(member) => put_before(&mut member.key),
             },
@@ -126,14 +137,13 @@ impl Keys {
     }
 
     /// What errors name.
-    pub(crate) fn text(&self) -> Arc<str> {
-        let mut keys = self.iter();
-        match (keys.next(), keys.next()) {
-            (Some(only), None) => Arc::clone(only),
-            _ => {
-                let keys: Vec<&str> = self.iter().map(|key| &**key).collect();
-                keys.join(", ").into()
-            }
+    pub(crate) fn text(&self) -> &Arc<str> {
+        match self {
+            Self::One(key) => key,
+            Self::Other(other) => match &**other {
+                Other::All(all) => &all.text,
+                Other::Permits(member) => &member.key,
+            },
         }
     }
 
@@ -166,6 +176,14 @@ impl Keys {
         let is_there = |own: &Member| others.iter().any(|other| are_one_lock(own, other));
         self.members(false).iter().any(is_there)
     }
+}
+
+fn text_of(members: &[Member]) -> Arc<str> {
+    if let [only] = members {
+        return Arc::clone(&only.key);
+    }
+    let keys: Vec<&str> = members.iter().map(|member| &*member.key).collect();
+    keys.join(", ").into()
 }
 
 /// The permits of a key are another lock than the key.

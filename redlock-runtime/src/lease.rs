@@ -70,7 +70,7 @@ impl Lease {
     #[must_use]
     pub fn key(&self) -> &str {
         match &self.asked {
-            Ok(asked) => &asked.own.key,
+            Ok(asked) => asked.own.key(),
             Err(unasked) => &unasked.key,
         }
     }

@@ -6,6 +6,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
+
 use crate::{
     config::{Options, Renew},
     error::LockError,
@@ -472,16 +474,23 @@ impl Lock {
     ///
     /// # Panics
     /// Only if the body does. The lock is released while the panic passes.
-    pub async fn hold<B: Future>(
+    // Not an `async fn`: see `acquire`.
+    pub fn hold<B: Future>(
         self,
         body: impl FnOnce(Lease) -> B,
-    ) -> Result<B::Output, LockError> {
-        let mut section = self.into_section();
-        section.acquire().await?;
-        let lease = section.lease();
-        // What it does before it makes the future belongs to the body.
-        let body = section.within(|| body(lease))?;
-        section.hold(std::pin::pin!(body)).await
+    ) -> impl Future<Output = Result<B::Output, LockError>> {
+        let lock = Box::new(self);
+        async move {
+            let mut section = {
+                let lock = lock;
+                lock.into_section()
+            };
+            section.acquire().await?;
+            let lease = section.lease();
+            // What it does before it makes the future belongs to the body.
+            let body = section.within(|| body(lease))?;
+            section.hold(std::pin::pin!(body)).await
+        }
     }
 
     /// Acquires the lock, runs a `body` that returns a `Result`, and releases the lock: [`hold`](Self::hold) with one
@@ -510,11 +519,11 @@ impl Lock {
     ///
     /// # Panics
     /// Only if the body does.
-    pub async fn hold_result<T, E: From<LockError>, B: Future<Output = Result<T, E>>>(
+    pub fn hold_result<T, E: From<LockError>, B: Future<Output = Result<T, E>>>(
         self,
         body: impl FnOnce(Lease) -> B,
-    ) -> Result<T, E> {
-        self.hold(body).await?
+    ) -> impl Future<Output = Result<T, E>> {
+        self.hold(body).map(|held| held?)
     }
 
     /// Acquires the lock like [`acquire`](Self::acquire), and blocks the thread until it has it: for code that is not
@@ -583,7 +592,7 @@ impl Lock {
 
     /// Follows who has it.
     pub(crate) fn observe(&self) -> Observation {
-        Observation::new(&self.shared, &self.keys.text())
+        Observation::new(&self.shared, self.keys.text())
     }
 
     pub(crate) fn into_section(self) -> Section {
@@ -666,7 +675,7 @@ impl From<&Lock> for Member {
             "a member of `lock_all` has no option but `shared`, `permits` and `weight`; set the others on what `lock_all` returns",
         );
         Self {
-            member: lock.options.member(lock.keys.text()),
+            member: lock.options.member(Arc::clone(lock.keys.text())),
             problem: problem.or(other),
             of: Some(Arc::clone(&lock.shared)),
         }

@@ -1,7 +1,7 @@
 //! Everything that the expansion of the attribute may name, and nothing else. Not part of the
 //! public interface: it changes with the macro.
 
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, sync::Arc};
 
 pub use inventory;
 use redlock_protocol::{Member, Mode};
@@ -154,7 +154,7 @@ impl Section {
         let name = Some(info.name);
         let shared = match redlock {
             _ if placeholder.is_some() => Err(LockError::EmptyKey { placeholder }),
-            None => Err(LockError::not_installed(keys.text(), name)),
+            None => Err(LockError::not_installed(Arc::clone(keys.text()), name)),
             Some(redlock) => Ok(redlock.shared),
         };
         let named = (name, Some(info));

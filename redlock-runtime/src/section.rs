@@ -3,7 +3,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use redlock_protocol::{Refusal, Release, Verdict};
+use redlock_protocol::{LockParams, Refusal, Release, Verdict};
 
 use crate::{
     asked::Asked,
@@ -45,7 +45,7 @@ async fn hear_holder(asked: &Asked, report: Report, limit: Duration) -> Report {
 pub struct Section {
     /// The error of a section that has no node set, or no usable key, waits in it for `acquire`.
     pub(crate) lease: Lease,
-    /// `None` once the lock was asked for: neither a waiter nor a holder needs it any more.
+    /// `None` once the lock was asked for, unless the section shows a value: nothing else needs it any more.
     wanted: Option<Box<Wanted>>,
     course: Course,
     /// True from the moment a request may be sent until the end is told.
@@ -56,14 +56,6 @@ pub struct Section {
     waits: bool,
 }
 
-/// How a section comes to its lease.
-enum Asking {
-    /// It joins that of a section around it, and wants so much of it to be left.
-    Joins(Duration),
-    /// The caller may be kept for as long as this.
-    Waits(Acquisition, Option<Arc<str>>, Duration),
-}
-
 /// What an acquisition goes by.
 #[derive(Debug)]
 struct Wanted {
@@ -72,6 +64,14 @@ struct Wanted {
     info: Option<&'static SectionInfo>,
     /// What the holder says to those who look at the lock.
     value: Option<Arc<str>>,
+}
+
+impl Wanted {
+    fn params(&self, asked: &Asked) -> Result<LockParams, ConfigError> {
+        let several = asked.own.keys.several().is_some();
+        let params = self.options.params(&asked.shared.settings, several);
+        params.map_err(named(self.info))
+    }
 }
 
 impl Section {
@@ -99,7 +99,7 @@ impl Section {
             ConfigError::unless_empty(problems).map_err(named(info))?;
             Ok(shared)
         });
-        let key = keys.text();
+        let key = Arc::clone(keys.text());
         let asked = shared.and_then(|shared| {
             let outer = nesting::find(&shared, &keys);
             let extends_to = match options.renew {
@@ -108,8 +108,7 @@ impl Section {
             };
             let id = shared.engine.new_section();
             let since = shared.engine.now();
-            let named = (name, Arc::clone(&key));
-            let own = Status::new(id, keys, named, since, extends_to, options.mode());
+            let own = Status::new(id, keys, name, since, extends_to, options.mode());
             let mut asked = Asked {
                 own: Arc::new(own),
                 around: None,
@@ -177,48 +176,32 @@ impl Section {
     }
 
     /// Asks for the lock, or joins that of a section around it.
+    // What is rare is in boxes, because this is part of the task of each caller that waits.
     pub async fn acquire(&mut self) -> Result<(), LockError> {
-        match self.ask()? {
-            // In a box, because it is rare and large.
-            Asking::Joins(wanted) => Box::pin(self.join(wanted)).await,
-            Asking::Waits(answer, value, limit) => {
-                let answer = answer.await;
-                let outcome = self.on_answer(answer);
-                let (Some(value), Ok(asked)) = (value, &self.lease.asked) else {
-                    return outcome;
-                };
-                match outcome {
-                    Ok(()) => {
-                        let note = script::note(asked.own.token(), &value).into();
-                        asked.shared.engine.note(asked.own.section, note);
-                        Ok(())
-                    }
-                    Err(LockError::Contended(report)) if !value.is_empty() => {
-                        let report = Box::pin(hear_holder(asked, report, limit)).await;
-                        Err(LockError::Contended(report))
-                    }
-                    refused => refused,
-                }
-            }
+        let Some(answer) = self.ask()? else {
+            return Box::pin(self.join()).await;
+        };
+        let answer = answer.await;
+        let outcome = self.on_answer(answer);
+        match self.wanted.take() {
+            Some(wanted) => Box::pin(self.show(&wanted, outcome)).await,
+            None => outcome,
         }
     }
 
-    /// Asks for the lock. Apart from `acquire`, which is part of the task of each caller that waits.
-    fn ask(&mut self) -> Result<Asking, LockError> {
+    /// Asks for the lock, unless this section joins another one.
+    fn ask(&mut self) -> Result<Option<Acquisition>, LockError> {
         let asked = self.lease.asked()?;
         let Asked { shared, own, .. } = asked;
-        let Some(wanted) = self.wanted.take() else {
+        let Some(wanted) = self.wanted.as_ref().filter(|_| !self.begun) else {
             return Err(asked.over_error());
         };
-        let params = wanted
-            .options
-            .params(&shared.settings, own.keys.several().is_some());
-        let params = params.map_err(named(wanted.info))?;
+        let params = wanted.params(asked)?;
         if let Some(value) = &wanted.value {
             wanted.options.check_value(value)?;
         }
         if asked.is_joined() {
-            return Ok(Asking::Joins(params.lease));
+            return Ok(None);
         }
         shared.check_clock()?;
         // From here on, dropping this section is what releases, also while the answer is awaited.
@@ -227,9 +210,30 @@ impl Section {
             engine, observer, ..
         } = &**shared;
         self.course = observer.asked(own);
-        let limit = params.wait.saturating_add(params.node_timeout);
-        let answer = engine.acquire(own, params);
-        Ok(Asking::Waits(answer, wanted.value, limit))
+        self.wanted.take_if(|wanted| wanted.value.is_none());
+        Ok(Some(engine.acquire(own, params)))
+    }
+
+    /// Shows what the holder says beside its lock, or hears what another one says.
+    async fn show(&self, wanted: &Wanted, outcome: Result<(), LockError>) -> Result<(), LockError> {
+        let (Some(value), Ok(asked)) = (&wanted.value, &self.lease.asked) else {
+            return outcome;
+        };
+        let Asked { shared, own, .. } = asked;
+        match outcome {
+            Ok(()) => {
+                let note = script::note(own.token(), value).into();
+                shared.engine.note(own.section, note);
+                Ok(())
+            }
+            Err(LockError::Contended(report)) if !value.is_empty() => {
+                let params = wanted.params(asked)?;
+                let limit = params.wait.saturating_add(params.node_timeout);
+                let report = hear_holder(asked, report, limit).await;
+                Err(LockError::Contended(report))
+            }
+            refused => refused,
+        }
     }
 
     fn on_answer(&mut self, answer: Result<(), Box<Refusal>>) -> Result<(), LockError> {
@@ -242,7 +246,7 @@ impl Section {
             Ok(()) => Err(asked.over_error()),
             Err(refusal) => {
                 self.begun = false;
-                let key = refusal.key.unwrap_or_else(|| Arc::clone(&own.key));
+                let key = refusal.key.unwrap_or_else(|| Arc::clone(own.key()));
                 let report = asked.report_of(key).waits(self.waits);
                 let report = report.said(&shared.addresses, refusal.verdicts);
                 Err(LockError::refused(refusal.cause, report))
@@ -255,8 +259,12 @@ impl Section {
 
     /// Asks the nodes for nothing, unless the lease ends sooner than this section may last and is not
     /// renewed.
-    async fn join(&self, wanted: Duration) -> Result<(), LockError> {
+    async fn join(&mut self) -> Result<(), LockError> {
         let asked = self.lease.asked()?;
+        let Some(wanted) = self.wanted.take() else {
+            return Err(asked.over_error());
+        };
+        let wanted = wanted.params(asked)?.lease;
         let remaining = asked.remaining();
         if remaining.is_zero() {
             return Err(asked.over_error());

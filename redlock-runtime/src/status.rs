@@ -15,7 +15,7 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use futures_util::task::AtomicWaker;
-use redlock_protocol::{Cause, Instant, Loss, Mode, Refusal, SectionId, Token};
+use redlock_protocol::{Cause, Instant, LockParams, Loss, Mode, Refusal, SectionId, Token};
 use tokio::{sync::Notify, task};
 
 use crate::keys::Keys;
@@ -31,8 +31,6 @@ pub(crate) struct Status {
     pub(crate) keys: Keys,
     /// Of the annotated function, if it is one.
     pub(crate) name: Option<&'static str>,
-    /// What errors name: the key, or all keys.
-    pub(crate) key: Arc<str>,
     /// When it was asked for.
     pub(crate) since: Instant,
     /// In nanoseconds: see [`Self::extends_to`].
@@ -46,6 +44,8 @@ pub(crate) struct Status {
     token: AtomicU64,
     /// How often the nodes were asked before it was held or refused.
     attempts: AtomicU32,
+    /// With how little left of the lease, in milliseconds, a renewal is late.
+    late: AtomicU32,
     end: OnceLock<Box<End>>,
     /// The caller that waits for the lock.
     caller: AtomicWaker,
@@ -71,7 +71,7 @@ impl Status {
     pub(crate) fn new(
         section: SectionId,
         keys: Keys,
-        (name, key): (Option<&'static str>, Arc<str>),
+        name: Option<&'static str>,
         since: Instant,
         extends_to: Duration,
         mode: Mode,
@@ -80,7 +80,6 @@ impl Status {
             section,
             keys,
             name,
-            key,
             since,
             extends_to: u64::try_from(extends_to.as_nanos()).unwrap_or(u64::MAX),
             is_shared: AtomicBool::new(mode == Mode::Shared),
@@ -88,6 +87,7 @@ impl Status {
             deadline: AtomicU64::default(),
             token: AtomicU64::default(),
             attempts: AtomicU32::default(),
+            late: AtomicU32::default(),
             end: OnceLock::new(),
             caller: AtomicWaker::new(),
             released: AtomicBool::default(),
@@ -96,6 +96,27 @@ impl Status {
             is_taken: AtomicBool::default(),
             changed: Notify::new(),
         }
+    }
+
+    /// What errors name: the key, or all keys.
+    pub(crate) fn key(&self) -> &Arc<str> {
+        self.keys.text()
+    }
+
+    /// Its lock is asked for.
+    pub(crate) fn ask(&self, params: &LockParams) {
+        let slack = |every| params.lease.saturating_sub(every);
+        // Half of what is usually left when a renewal is due.
+        let late = params.renew.map_or(0, |every| slack(every).as_millis() / 2);
+        let late = u32::try_from(late).unwrap_or(u32::MAX);
+        self.late.store(late, Ordering::Relaxed);
+    }
+
+    /// What is left of the lease, if that is little for one that is renewed.
+    pub(crate) fn late(&self, now: Instant) -> Option<Duration> {
+        let left = self.deadline().since(now);
+        let late = self.late.load(Ordering::Relaxed);
+        (left < Duration::from_millis(late.into())).then_some(left)
     }
 
     /// Whether others can have the lock at the same time.
@@ -281,21 +302,20 @@ mod tests {
 
     fn fresh() -> Status {
         let keys = Keys::One("k".into());
-        let named = (None, "k".into());
         Status::new(
             SectionId(0),
             keys,
-            named,
+            None,
             at(0),
             Duration::ZERO,
             Mode::Exclusive,
         )
     }
 
-    /// A process may have a hundred thousand, and with the counts of an `Arc` this is one of 192 bytes.
+    /// A process may have a hundred thousand, and with the counts of an `Arc` this is one of 184 bytes.
     #[test]
     fn a_section_is_small() {
-        assert!(size_of::<Status>() <= 176, "{}", size_of::<Status>());
+        assert!(size_of::<Status>() <= 168, "{}", size_of::<Status>());
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    time::Duration,
 };
 
-use redlock_protocol::{Event, Instant, LockParams, Loss, Release, SectionId, ShutdownError};
+use redlock_protocol::{Event, LockParams, Loss, Release, SectionId, ShutdownError};
 use tokio::sync::oneshot;
 
 use super::delivery::Extending;
@@ -49,35 +48,13 @@ pub(super) enum Command {
 /// Who has asked for a lock, and is told what becomes of its lease: with the end of this that nothing more is
 /// heard of it. So however the engine ends, by shutdown, by a panic, or because its runtime was dropped, no
 /// holder goes on believing in a lease that is not watched.
-pub(super) struct Caller {
-    pub(super) status: Arc<Status>,
-    /// With how little left of the lease, in milliseconds, a renewal is late.
-    late: u32,
-}
-
-impl Caller {
-    pub(super) fn new(status: &Arc<Status>, params: &LockParams) -> Self {
-        let slack = |every| params.lease.saturating_sub(every);
-        // Half of what is usually left when a renewal is due.
-        let late = params.renew.map_or(0, |every| slack(every).as_millis() / 2);
-        Self {
-            status: Arc::clone(status),
-            late: u32::try_from(late).unwrap_or(u32::MAX),
-        }
-    }
-
-    /// What is left of the lease, if that is little for one that is renewed.
-    pub(super) fn late(&self, now: Instant) -> Option<Duration> {
-        let left = self.status.deadline().since(now);
-        (left < Duration::from_millis(self.late.into())).then_some(left)
-    }
-}
+pub(super) struct Caller(pub(super) Arc<Status>);
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        if !self.status.is_released() {
+        if !self.0.is_released() {
             // A waker that panics keeps no other caller from hearing of it.
-            let end = || self.status.end(Loss::Stopped);
+            let end = || self.0.end(Loss::Stopped);
             let _ = catch_unwind(AssertUnwindSafe(end));
         }
     }

@@ -197,20 +197,20 @@ impl Driver {
         match command {
             // Its caller has gone before anything was done for it. Where many do, callers that are there
             // would have to wait for all of their requests and releases.
-            Command::Acquire { caller, .. } if caller.status.is_released() => {}
+            Command::Acquire { caller, .. } if caller.0.is_released() => {}
             Command::Acquire { params, caller } => {
-                let (section, keys) = (caller.status.section, caller.status.keys.clone());
+                let (section, keys) = (caller.0.section, caller.0.keys.clone());
                 // Before the event: the protocol may answer at once.
                 self.callers.insert(section, caller);
                 let event = match keys.listed() {
                     [] => Event::Ask {
                         section,
-                        key: keys.text(),
+                        key: Arc::clone(keys.text()),
                         params,
                     },
                     [only] if only.weight == 1 => Event::Ask {
                         section,
-                        key: keys.text(),
+                        key: Arc::clone(keys.text()),
                         params: params.of_member(only),
                     },
                     members => Event::AskAll {
@@ -247,7 +247,7 @@ impl Driver {
     /// A lease that is over is not extended: dropping the sender says so.
     fn renew(&mut self, section: SectionId, event: Event, answer: Extending) {
         let caller = self.callers.get(&section);
-        match caller.filter(|caller| caller.status.loss().is_none()) {
+        match caller.filter(|Caller(status)| status.loss().is_none()) {
             Some(_) => {
                 // Several tasks can ask at once, and one round answers all of them.
                 self.extending.entry(section).or_default().push(answer);
@@ -260,7 +260,7 @@ impl Driver {
     fn look(&mut self, key: &str, answer: oneshot::Sender<Vec<Arc<Status>>>) {
         let sections = self.protocol.sections_of(key, MOST_SLOTS).into_iter();
         let callers = sections.filter_map(|section| self.callers.get(&section));
-        let seen = callers.map(|caller| Arc::clone(&caller.status)).collect();
+        let seen = callers.map(|Caller(status)| Arc::clone(status)).collect();
         self.deliveries.push(Delivery::Seen(answer, seen));
     }
 
@@ -346,10 +346,9 @@ impl Driver {
             self.report_self_wait(section);
         }
         // It may have dropped its future: then the end of its lease is on the way, or was handed in.
-        let Some(caller) = self.callers.get(&section) else {
+        let Some(Caller(status)) = self.callers.get(&section) else {
             return;
         };
-        let status = &caller.status;
         let deliveries = &mut self.deliveries;
         match answer {
             Answer::Granted {
@@ -369,7 +368,7 @@ impl Driver {
             Answer::Extended { .. } if !status.is_taken() => {
                 // A future that nobody polls must not hold the lock for ever.
                 let now = self.clock.now();
-                if caller.late(now).is_some() {
+                if status.late(now).is_some() {
                     let verdicts = Vec::new();
                     deliveries.extend(over(status, Loss::Expired { verdicts }, now));
                     let report = false;
@@ -379,7 +378,7 @@ impl Driver {
             }
             Answer::Extended { deadline } => {
                 if self.observer.is_on() {
-                    let late = caller.late(self.clock.now());
+                    let late = status.late(self.clock.now());
                     let late = late.filter(|_| deadline > status.deadline());
                     deliveries.push(Delivery::Renewed(Arc::clone(status), late));
                 }
@@ -408,7 +407,7 @@ impl Driver {
 
     /// Looks for a caller that may wait for its own guard whenever that has had its lock for a while.
     fn report_self_wait(&mut self, section: SectionId) {
-        let status = |section| Some(&self.callers.get(&section)?.status);
+        let status = |section| Some(&self.callers.get(&section)?.0);
         let guard = status(section).filter(|status| status.is_guard());
         let Some(guard) = guard.filter(|_| self.observer.is_on()) else {
             return;

@@ -243,7 +243,8 @@ impl Engine {
 
     /// Asks for the lock at once, and not when what it returns is awaited.
     pub(crate) fn acquire(&self, status: &Arc<Status>, params: LockParams) -> Acquisition {
-        let caller = Caller::new(status, &params);
+        status.ask(&params);
+        let caller = Caller(Arc::clone(status));
         // An engine that has stopped drops the caller, and so says that it has.
         let _ = self.tell(Command::Acquire { params, caller });
         Acquisition(Arc::clone(status))

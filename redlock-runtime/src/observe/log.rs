@@ -40,7 +40,7 @@ pub(super) fn acquire(status: &Status, node_set: &str) -> Span {
         target: TARGET,
         "redlock.acquire",
         section = status.name,
-        key = &*status.key,
+        key = &**status.key(),
         node_set,
         outcome = field::Empty,
         wait_seconds = field::Empty,
@@ -53,7 +53,7 @@ pub(super) fn hold(status: &Status, node_set: &str) -> Span {
         target: TARGET,
         "redlock.hold",
         section = status.name,
-        key = &*status.key,
+        key = &**status.key(),
         node_set,
         token = status.token().0,
         outcome = field::Empty,
@@ -75,20 +75,20 @@ pub(super) fn end_hold(span: &Span, over: Option<End>, hold: Duration) {
 
 pub(super) fn renewed_late(status: &Status, node_set: &str, left: Duration) {
     event!(WARN, "redlock.renewed_late", {
-        section = status.name, key = &*status.key, node_set,
+        section = status.name, key = &**status.key(), node_set,
         token = status.token().0, left_seconds = left.as_secs_f64(),
-    }, "redlock: the lease of `{}` was renewed when {left:.1?} were left", shown(&status.key));
+    }, "redlock: the lease of `{}` was renewed when {left:.1?} were left", shown(status.key()));
 }
 
 pub(super) fn self_wait(status: &Status, node_set: &str) {
     event!(WARN, "redlock.self_wait", {
-        section = status.name, key = &*status.key, node_set,
+        section = status.name, key = &**status.key(), node_set,
     }, "redlock: a task waits for `{}` and has acquired the guard that holds it; if no other code drops \
-        that guard, the task waits for itself", shown(&status.key));
+        that guard, the task waits for itself", shown(status.key()));
 }
 
 pub(super) fn over(status: &Status, node_set: &str, over: End) {
-    let (section, key, token) = (status.name, &*status.key, status.token().0);
+    let (section, key, token) = (status.name, &**status.key(), status.token().0);
     let shown = shown(key);
     match over {
         End::Lost => event!(WARN, "redlock.lost", { section, key, node_set, token },

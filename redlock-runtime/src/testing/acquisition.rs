@@ -29,7 +29,7 @@ impl Acquisition {
     /// Of a node set that was made when it `began`.
     pub(super) fn new(entry: &Entry, prefix: &str, began: Instant, now: Instant) -> Self {
         Self {
-            key: without(prefix, &entry.status.key),
+            key: without(prefix, entry.status.key()),
             name: entry.status.name,
             asked: entry.status.since.since(began),
             granted: entry.granted.map(|(at, _)| at.since(began)),

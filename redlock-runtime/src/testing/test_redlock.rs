@@ -200,7 +200,7 @@ impl TestRedlock {
             .iter()
             .filter_map(|entry| {
                 let (_, rank) = entry.granted?;
-                Some((rank, without(self.prefix(), &entry.status.key)))
+                Some((rank, without(self.prefix(), entry.status.key())))
             })
             .collect();
         granted.sort_unstable();
@@ -223,7 +223,7 @@ impl TestRedlock {
     pub(super) fn held(&self, key: &str) -> Vec<Entry> {
         let (key, now) = (self.on_nodes(key), self.shared.engine.now());
         let mut entries = self.entries();
-        entries.retain(|entry| entry.status.key == key && entry.is_held(now));
+        entries.retain(|entry| **entry.status.key() == *key && entry.is_held(now));
         entries
     }
 

@@ -67,7 +67,7 @@ fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Acquisitio
     let status = Arc::new(Status::new(
         SectionId(section),
         Keys::One(key.into()),
-        (None, key.into()),
+        None,
         Clock::System.now(),
         Duration::ZERO,
         Mode::Exclusive,
@@ -85,7 +85,7 @@ fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Acquisitio
         permits: 0,
         is_fair: false,
     };
-    let caller = Caller::new(&status, &params);
+    let caller = Caller(Arc::clone(&status));
     let told = combiner.tell(Command::Acquire { params, caller });
     told.unwrap();
     (Arc::clone(&status), Acquisition(status))
