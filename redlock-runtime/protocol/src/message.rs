@@ -463,7 +463,7 @@ pub enum Reply {
         server: Option<Arc<str>>,
     },
     /// Probe, report of a loss, admit: the record as it stands after the request.
-    Record(Record),
+    Record(Box<Record>),
     /// Admit: it votes, under this admission. That is the one that the request named, unless the
     /// marker named this server already.
     Admitted {

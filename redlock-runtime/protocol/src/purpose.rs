@@ -19,8 +19,10 @@ pub(crate) enum Ask {
     Extend(RoundId, Owner),
     /// The key on one more node.
     PutBack(Owner),
-    /// Whether this owner's key is still there, or whether another's is gone.
-    Watch(Option<Owner>),
+    /// Whether this owner's key is still there.
+    Watch(Owner),
+    /// Whether another's is gone.
+    Await,
     /// A free slot, and a place in the queue.
     Stand(RoundId),
     /// The end.
@@ -34,9 +36,9 @@ impl Ask {
             Self::Acquire(_, owner)
             | Self::Extend(_, owner)
             | Self::PutBack(owner)
+            | Self::Watch(owner)
             | Self::Release(owner) => Some(owner),
-            Self::Watch(owner) => owner,
-            Self::Stand(_) => None,
+            Self::Await | Self::Stand(_) => None,
         }
     }
 }

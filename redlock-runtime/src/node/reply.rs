@@ -29,12 +29,12 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
     };
     let reply = match request {
         Request::Identify => identity(&answer),
-        Request::Probe | Request::ReportLoss { .. } => record(&answer).map(Reply::Record),
+        Request::Probe | Request::ReportLoss { .. } => record(&answer),
         Request::Admit { .. } => match &answer {
             Value::BulkString(id) => number(id).map(|id| Reply::Admitted {
                 admission: AdmissionId(id),
             }),
-            _ => record(&answer).map(Reply::Record),
+            _ => record(&answer),
         },
         Request::Acquire { block, ticket, .. } => match answer {
             Value::Int(1) => as_proposed(block.proposal),
@@ -244,15 +244,16 @@ fn watched(answer: &Value, owner: Option<Owner>) -> Option<Reply> {
 }
 
 /// What `reply` in record.lua says.
-fn record(answer: &Value) -> Option<Record> {
+fn record(answer: &Value) -> Option<Reply> {
     let Value::Array(values) = answer else {
         return None;
     };
     if let [Value::BulkString(format)] = &values[..] {
-        return Some(Record {
+        let record = Record {
             other_format: Some(number(format).filter(|&format| format != FORMAT)?),
             ..Record::default()
-        });
+        };
+        return Some(Reply::Record(record.into()));
     }
     let mut texts = values.iter().map(|value| match value {
         Value::BulkString(text) => str::from_utf8(text).ok(),
@@ -289,14 +290,15 @@ fn record(answer: &Value) -> Option<Record> {
     })?;
     let top = Token(number(top.as_bytes())?);
     let is_sound = values.len() == 11 && top <= Token::LARGEST;
-    is_sound.then_some(Record {
+    let record = Record {
         marker,
         loss,
         longest: duration(longest)?,
         top,
         max_ttl: optional(max_ttl, duration)?,
         other_format: None,
-    })
+    };
+    is_sound.then(|| Reply::Record(record.into()))
 }
 
 /// `Some(None)` where there is nothing, `None` where there is nonsense.

@@ -106,10 +106,12 @@ impl Reads {
 
     /// Asks a node for the key, which the owner may have, and to tell of its changes. If the node is not
     /// connected, nothing is read.
-    pub(super) fn read(&mut self, node: NodeId, owner: Option<Owner>, cx: &mut Cx<'_>) {
+    pub(super) fn read(&mut self, node: NodeId, owner: Owner, cx: &mut Cx<'_>) {
         if self.begin() {
-            let key = Arc::clone(cx.name);
-            let body = Request::Watch { key, owner };
+            let body = Request::Watch {
+                key: Arc::clone(cx.name),
+                owner: Some(owner),
+            };
             if !cx.tell(node, Ask::Watch(owner), body) {
                 self.end();
             }

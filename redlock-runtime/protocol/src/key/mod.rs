@@ -330,14 +330,14 @@ impl Key {
                 }
             }
             Ask::PutBack(_) => {}
-            Ask::Watch(Some(owner)) => {
+            Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
                     let has_failed =
                         matches!(reply, Ok(Reply::Refused { .. } | Reply::Garbled { .. }));
                     claim.on_watched(node, has_failed, cx);
                 }
             }
-            Ask::Watch(None) => self.on_awaited(node, reply.ok(), cx),
+            Ask::Await => self.on_awaited(node, reply.ok(), cx),
             Ask::Stand(round) => self.on_stood((node, round), reply, cx),
             Ask::Release(owner) => self.releases.on_reply((node, owner), reply.ok(), cx),
         }

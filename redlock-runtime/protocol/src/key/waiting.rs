@@ -448,7 +448,7 @@ impl Backoff {
         let armed = &mut self.waiter.place.armed;
         // One that tells of nothing would put off the next look.
         let tells = cx.nodes.tells_changes(node);
-        if tells && !armed.contains(&node) && cx.tell(node, Ask::Watch(None), body) {
+        if tells && !armed.contains(&node) && cx.tell(node, Ask::Await, body) {
             armed.push(node);
         }
     }

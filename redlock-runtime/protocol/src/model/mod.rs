@@ -123,10 +123,10 @@ impl Model {
             Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. }
                 if self.other_format.is_some() =>
             {
-                Ok(Reply::Record(Record {
+                Ok(Reply::Record(Box::new(Record {
                     other_format: self.other_format,
                     ..Record::default()
-                }))
+                })))
             }
             Request::Probe => self.reply_with_record(at),
             Request::ReportLoss {
@@ -368,7 +368,7 @@ impl Model {
 
     fn reply_with_record(&self, at: Moment) -> Result<Reply, Overflow> {
         self.check_counters()?;
-        Ok(Reply::Record(self.record(at)))
+        Ok(Reply::Record(self.record(at).into()))
     }
 
     fn check_counters(&self) -> Result<(), Overflow> {

@@ -125,7 +125,7 @@ fn leave(owner: Owner) -> Request {
 
 fn record(reply: Reply) -> Record {
     match reply {
-        Reply::Record(record) => record,
+        Reply::Record(record) => *record,
         reply => panic!("{reply:?} is no record"),
     }
 }

@@ -60,10 +60,6 @@ impl Out {
 }
 
 /// News of a node, for the keys.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are replies, and each is moved once"
-)]
 #[derive(Debug)]
 pub(crate) enum Notice {
     /// A key's request was answered, or will not be.

@@ -308,7 +308,7 @@ impl Nodes {
             let is_refused = matches!(reply, Reply::Refused { .. } | Reply::Garbled { .. });
             self.nodes[node.0].link.on_vote(is_refused);
         }
-        if !matches!(ask, Ask::Watch(_) | Ask::Stand(_)) {
+        if !matches!(ask, Ask::Watch(_) | Ask::Await | Ask::Stand(_)) {
             self.nodes[node.0].on_answer(&reply, out);
         }
         if reply == Reply::NotAdmitted {
@@ -337,7 +337,7 @@ impl Nodes {
                 this.on_admitted(admission, out);
             }
             (purpose, Reply::Record(record)) => {
-                let record = admission::believed(record, out.settings.assume_fresh);
+                let record = admission::believed(*record, out.settings.assume_fresh);
                 match purpose {
                     Purpose::Survey => self.on_surveyed(node, Some(record), out),
                     purpose => self.on_record(node, purpose, &record, out),

@@ -178,7 +178,7 @@ impl Fuzz {
             Request::Identify => Reply::Identity {
                 server: Some(format!("a{node}").into()),
             },
-            Request::Probe | Request::ReportLoss { .. } => Reply::Record(self.record(node)),
+            Request::Probe | Request::ReportLoss { .. } => Reply::Record(self.record(node).into()),
             Request::Admit { admission, .. } => Reply::Admitted {
                 admission: *admission,
             },
@@ -210,7 +210,7 @@ impl Fuzz {
             0 => Reply::Identity {
                 server: self.dice.maybe("a0".into()),
             },
-            1 => Reply::Record(self.record(node)),
+            1 => Reply::Record(self.record(node).into()),
             2 => Reply::Admitted {
                 admission: AdmissionId(self.dice.below(3)),
             },

@@ -4,9 +4,7 @@
 use std::{thread, time::Duration};
 
 use redis::{Connection, Value};
-use redlock_protocol::{
-    Evidence, LossId, Owner, Record, Reply, Request, Ticket, Token, model::Model,
-};
+use redlock_protocol::{Evidence, LossId, Owner, Reply, Request, Ticket, Token, model::Model};
 
 use super::{
     HASH, Server, Twins, cmd, now, reply,
@@ -265,7 +263,7 @@ fn a_database_that_is_swapped_in_has_no_vote_here() {
         assert_eq!(ask(&mut connection, &request), Reply::NotAdmitted);
     }
     let probed = ask(&mut connection, &Request::Probe);
-    assert_eq!(probed, Reply::Record(Record::default()));
+    assert_eq!(probed, Reply::Record(Box::default()));
 }
 
 #[test]
