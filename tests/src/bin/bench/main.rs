@@ -25,6 +25,7 @@ mod floor;
 mod hold;
 mod leases;
 mod machine;
+mod named;
 mod options;
 mod page;
 mod subject;

@@ -2,75 +2,39 @@
 
 use std::time::Duration;
 
+use crate::named::named;
+
 /// The node set that most is asked about.
 pub(crate) const NODES: usize = 5;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Workload {
-    /// One worker, free keys.
-    Free,
-    /// The same with a pause before each cycle.
-    FreePaced,
-    /// The same while servers confirm what is on their disks.
-    FreePersistent,
-    /// The same while one node is dead.
-    FreeOneDead,
-    /// The same while one node is connected and does not answer.
-    FreeOneSilent,
-    /// The same over a network that takes its time.
-    FreeDelayed,
-    /// Many workers, free keys.
-    Many,
-    /// Many workers of one process, one key, nothing done under it.
-    OneKey,
-    /// Workers of several processes, one key, held for a while.
-    Processes,
-    /// The same with twice as many processes.
-    ManyProcesses,
-    /// As many locks as one process may ever hold, all renewed, and as many callers that wait.
-    Leases,
+named! {
+    Workload {
+        /// One worker, free keys.
+        Free = "W1",
+        /// The same with a pause before each cycle.
+        FreePaced = "W1-paced",
+        /// The same while servers confirm what is on their disks.
+        FreePersistent = "W1-always",
+        /// The same while one node is dead.
+        FreeOneDead = "W1-dead",
+        /// The same while one node is connected and does not answer.
+        FreeOneSilent = "W1-silent",
+        /// The same over a network that takes its time.
+        FreeDelayed = "W1-delay",
+        /// Many workers, free keys.
+        Many = "W2",
+        /// Many workers of one process, one key, nothing done under it.
+        OneKey = "W3",
+        /// Workers of several processes, one key, held for a while.
+        Processes = "W4",
+        /// The same with twice as many processes.
+        ManyProcesses = "W4-8",
+        /// As many locks as one process may ever hold, all renewed, and as many callers that wait.
+        Leases = "W5",
+    }
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Free,
-        Self::FreePaced,
-        Self::FreePersistent,
-        Self::FreeOneDead,
-        Self::FreeOneSilent,
-        Self::FreeDelayed,
-        Self::Many,
-        Self::OneKey,
-        Self::Processes,
-        Self::ManyProcesses,
-        Self::Leases,
-    ];
-
-    pub(crate) fn parse(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter();
-        let names = || Self::ALL.map(Self::name).join(", ");
-        known
-            .clone()
-            .find(|workload| workload.name() == name)
-            .ok_or_else(|| format!("unknown workload {name}: {}", names()))
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Free => "W1",
-            Self::FreePaced => "W1-paced",
-            Self::FreePersistent => "W1-always",
-            Self::FreeOneDead => "W1-dead",
-            Self::FreeOneSilent => "W1-silent",
-            Self::FreeDelayed => "W1-delay",
-            Self::Many => "W2",
-            Self::OneKey => "W3",
-            Self::Processes => "W4",
-            Self::ManyProcesses => "W4-8",
-            Self::Leases => "W5",
-        }
-    }
-
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Free => "one worker, free keys",
