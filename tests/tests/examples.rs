@@ -15,7 +15,7 @@ use std::{
     sync::OnceLock,
 };
 
-use common::{await_state, await_up};
+use common::{await_state, voting};
 use redlock_runtime::{Redlock, fence};
 use redlock_tests::{Cluster, Postgres, Server, Worker};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -124,8 +124,7 @@ async fn exports_of_four_processes_use_three_permits_and_no_more() {
 /// Servers that have just been started are new to everybody; the sale is not about that.
 async fn in_use(cluster: &Cluster) {
     let builder = Redlock::builder().nodes(cluster.urls());
-    let redlock = builder.assume_fresh(true).build().await.unwrap();
-    await_up(&redlock).await;
+    drop(voting(builder.assume_fresh(true)).await);
     cluster.iter().for_each(Server::settle);
 }
 

@@ -12,7 +12,7 @@ use redlock_runtime::{Builder, Guard, Lock, LockError, NodeState, Redlock, WhyKi
 use redlock_tests::Server;
 use tokio::task::JoinSet;
 
-use super::{await_state, await_up};
+use super::await_state;
 
 /// A lease whose quarantine a test can wait for.
 pub const BRIEF: Duration = Duration::from_millis(500);
@@ -24,12 +24,6 @@ pub fn brief(urls: &[String]) -> Builder {
         .expire(BRIEF)
         .max_lease(BRIEF)
         .guard_band(BRIEF)
-}
-
-pub async fn voting(builder: Builder) -> Redlock {
-    let redlock = builder.build().await.unwrap();
-    await_up(&redlock).await;
-    redlock
 }
 
 /// What all sections of a test protect.

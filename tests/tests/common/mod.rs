@@ -83,6 +83,13 @@ pub fn await_state(what: &str, mut is_reached: impl FnMut() -> bool) -> impl Fut
     }
 }
 
+/// A node set whose nodes all vote.
+pub async fn voting(builder: Builder) -> Redlock {
+    let redlock = builder.build().await.unwrap();
+    await_up(&redlock).await;
+    redlock
+}
+
 /// Waits until every node of `redlock` can vote.
 pub async fn await_up(redlock: &Redlock) {
     await_state("all nodes up", || {
@@ -122,8 +129,7 @@ pub async fn acquire_on_all(redlock: &Redlock, cluster: &Cluster, key: &str) -> 
 /// let it vote sooner.
 pub async fn found(cluster: &Cluster, builder: fn(Vec<String>) -> Builder) {
     let founder = builder(cluster.urls()).assume_fresh(true);
-    let founder = founder.build().await.unwrap();
-    await_up(&founder).await;
+    let founder = voting(founder).await;
     drop(acquire_on_all(&founder, cluster, "founded").await);
     cluster.await_free("founded").await;
     drop(founder);

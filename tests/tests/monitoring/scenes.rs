@@ -9,7 +9,7 @@ use redlock_tests::{Cluster, Port, Server};
 use crate::{
     common::{
         NEVER, acquire_on_all, await_up, await_watched, certificates::Authority, connect,
-        connect_by, found, set_user, unhurried,
+        connect_by, found, set_user, unhurried, voting,
     },
     heard::Heard,
 };
@@ -90,14 +90,7 @@ async fn unfit_nodes(heard: &Heard) {
 
     let other = Server::start();
     let builder = |url| Redlock::builder().nodes([url]).assume_fresh(true);
-    await_up(
-        &builder(other.url())
-            .max_lease(BRIEF * 60)
-            .build()
-            .await
-            .unwrap(),
-    )
-    .await;
+    drop(voting(builder(other.url()).max_lease(BRIEF * 60)).await);
     let _other = unhurried(urls(other.url())).build().await.unwrap();
     with(other.port())
         .until("redlock.node.other_max_lease")
@@ -113,12 +106,7 @@ async fn unfit_nodes(heard: &Heard) {
 async fn clock_ahead(heard: &Heard) {
     let cluster = Cluster::start_with(3, &Server::builder().own_clock());
     found(&cluster, unhurried).await;
-    let redlock = unhurried(cluster.urls())
-        .assume_fresh(false)
-        .build()
-        .await
-        .unwrap();
-    await_up(&redlock).await;
+    let redlock = voting(unhurried(cluster.urls()).assume_fresh(false)).await;
     let guard = acquire_on_all(&redlock, &cluster, "k").await;
     cluster[2].kill();
     heard.of(&cluster).until("redlock.node.down").await;

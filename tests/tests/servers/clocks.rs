@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::common::{
-    NEVER, acquire_on_all, await_state, await_up, await_watched, connect, found, unhurried,
+    NEVER, acquire_on_all, await_state, await_watched, connect, found, unhurried, voting,
 };
 use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, PATIENCE, Server};
@@ -154,7 +154,5 @@ fn drifting(percent: i8) -> Cluster {
 async fn careful(cluster: &Cluster) -> Redlock {
     found(cluster, unhurried).await;
     let builder = unhurried(cluster.urls()).assume_fresh(false);
-    let redlock = builder.build().await.unwrap();
-    await_up(&redlock).await;
-    redlock
+    voting(builder).await
 }

@@ -5,8 +5,8 @@ use std::{path::Path, time::Duration};
 use crate::common::{
     await_state,
     certificates::{Authority, here},
-    load::{BRIEF, Load, brief, voting},
-    set_user,
+    load::{BRIEF, Load, brief},
+    set_user, voting,
 };
 use redlock_runtime::{NodeState, Redlock, Release};
 use redlock_tests::{Cluster, PATIENCE, Port, RedisCluster, Server, redis};

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::common::{await_up, unhurried};
+use crate::common::{unhurried, voting};
 use redlock_runtime::{
     Builder, ConfigError, Guard, Lock, LockError, NODES_VARIABLE, NodeState, ProblemKind, Redlock,
     WhyKind, redis_lock,
@@ -293,8 +293,7 @@ async fn any_max_lease_works_on_new_servers() {
         for _ in 0..2 {
             let builder = Redlock::builder().nodes([server.url()]).assume_fresh(true);
             let builder = builder.max_lease(lease).expire(lease);
-            let redlock = builder.build().await.unwrap();
-            await_up(&redlock).await;
+            drop(voting(builder).await);
         }
     }
 }

@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use crate::common::{await_state, await_up, connection_ids, documented_rules, set_user, unhurried};
+use crate::common::{
+    await_state, await_up, connection_ids, documented_rules, set_user, unhurried, voting,
+};
 use redlock_runtime::{Builder, Credentials, NodeState, ProblemKind, Release};
 use redlock_tests::{Cluster, Server};
 
@@ -52,8 +54,7 @@ async fn credentials_of_all_nodes_are_for_those_whose_urls_have_none() {
         .key_prefix("lock:")
         .credentials(Credentials::new("locker", "hunter2"));
     assert!(!format!("{builder:?}").contains("hunter2"), "{builder:?}");
-    let redlock = builder.build().await.unwrap();
-    await_up(&redlock).await;
+    let redlock = voting(builder).await;
     let users = |node: &Server| -> BTreeSet<String> {
         let clients = node.clients();
         clients
@@ -111,8 +112,7 @@ async fn a_password_changes_while_a_lock_is_held() {
         }
     };
     let builder = locker(&cluster).credentials_from(provider);
-    let redlock = builder.build().await.unwrap();
-    await_up(&redlock).await;
+    let redlock = voting(builder).await;
     let known: BTreeSet<String> = asked_for.lock().unwrap().drain(..).collect();
     let nodes = redlock.nodes();
     let addresses = nodes.iter().map(|node| node.address().to_owned());
@@ -170,8 +170,7 @@ async fn credentials_that_cannot_be_had_are_a_failure_of_their_node() {
         }
     };
     let builder = locker(&cluster).credentials_from(provider);
-    let redlock = builder.build().await.unwrap();
-    await_up(&redlock).await;
+    let redlock = voting(builder).await;
     let guard = redlock.lock("k").acquire().await.unwrap();
 
     fails.store(true, Ordering::SeqCst);

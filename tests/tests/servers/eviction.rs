@@ -1,6 +1,6 @@
 //! A node that drops keys when memory runs out does not vote, unless that is allowed.
 
-use crate::common::{acquire_on_all, await_up, unhurried};
+use crate::common::{acquire_on_all, unhurried, voting};
 use redlock_runtime::{NodeState, ProblemKind, Release};
 use redlock_tests::{Cluster, Server, ServerBuilder};
 
@@ -50,8 +50,7 @@ async fn nodes_that_are_allowed_to_evict_or_never_do_vote() {
     ] {
         let cluster = Cluster::start_with(3, &settings);
         let builder = unhurried(cluster.urls()).allow_eviction(is_allowed);
-        let redlock = builder.build().await.unwrap();
-        await_up(&redlock).await;
+        let redlock = voting(builder).await;
         let guard = acquire_on_all(&redlock, &cluster, "k").await;
         assert_eq!(guard.release().await, Release::Released);
         cluster.await_free("k").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{await_quarantine, await_up, found, unhurried};
+use crate::common::{await_quarantine, await_up, found, unhurried, voting};
 use redlock_protocol::{LockParams, default_guard_band, key_ttl};
 use redlock_runtime::{Builder, ConfigProblem, LockError, ProblemKind, Release};
 use redlock_tests::Cluster;
@@ -72,8 +72,7 @@ async fn max_lease_is_changed_by_deleting_what_nodes_record() {
         node.command(&["DEL", "__redlock:node:0"]);
     }
 
-    let redlock = other().build().await.unwrap();
-    await_up(&redlock).await;
+    let redlock = voting(other()).await;
     let guard = redlock.lock("k").acquire().await.unwrap();
     assert_eq!(guard.release().await, Release::Released);
 }

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use crate::common::{NEVER, asks_for_its_record, await_state, await_up, connection_ids, unhurried};
+use crate::common::{
+    NEVER, asks_for_its_record, await_state, await_up, connection_ids, unhurried, voting,
+};
 use futures_util::FutureExt;
-use redlock_runtime::{Builder, LockError, NodeState, NodeStatus, Redlock, Rejection};
+use redlock_runtime::{Builder, LockError, NodeState, NodeStatus, Rejection};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
 
 /// In tests that wait for it.
@@ -16,18 +18,12 @@ fn without_pings(urls: impl IntoIterator<Item = String>) -> Builder {
     unhurried(urls).ping_interval(NEVER)
 }
 
-async fn build(builder: Builder) -> Redlock {
-    let redlock = builder.build().await.unwrap();
-    await_up(&redlock).await;
-    redlock
-}
-
 #[tokio::test]
 async fn pings_keep_connections_that_are_idle() {
     let cluster = Cluster::start_with(3, &Server::builder().args(["--timeout", "1"]));
     let proxies = cluster.proxies();
     let builder = unhurried(proxies.iter().map(Proxy::url)).ping_interval(BRIEF);
-    let _redlock = build(builder).await;
+    let _redlock = voting(builder).await;
     for proxy in &proxies {
         let pings = |words: &[String]| asks_for_its_record(words);
         // For longer than the server waits.
@@ -48,7 +44,7 @@ async fn connections_that_were_forgotten_while_idle_are_replaced_within_a_wait()
     let cluster = Cluster::start(3);
     let proxies = cluster.proxies();
     let builder = without_pings(proxies.iter().map(Proxy::url));
-    let redlock = build(builder.connect_timeout(LIMIT)).await;
+    let redlock = voting(builder.connect_timeout(LIMIT)).await;
     // Only one that was idle for a second may be dead.
     tokio::time::sleep(Duration::from_secs(1)).await;
     proxies.iter().for_each(Proxy::forget);
@@ -64,7 +60,7 @@ async fn connections_that_were_forgotten_while_idle_are_replaced_within_a_wait()
 async fn servers_that_hang_are_missed_although_nobody_locks() {
     let cluster = Cluster::start(3);
     let builder = unhurried(cluster.urls()).ping_interval(BRIEF);
-    let redlock = build(builder.connect_timeout(Duration::from_secs(1))).await;
+    let redlock = voting(builder.connect_timeout(Duration::from_secs(1))).await;
 
     cluster.iter().for_each(Server::stop);
 
@@ -82,7 +78,7 @@ async fn servers_that_refuse_every_vote_are_said_not_to_vote() {
         ("min-replicas-to-write", "1", "0", Rejection::TooFewReplicas),
     ] {
         let cluster = Cluster::start(3);
-        let redlock = build(without_pings(cluster.urls())).await;
+        let redlock = voting(without_pings(cluster.urls())).await;
         let connections: Vec<_> = cluster.iter().map(connection_ids).collect();
         for node in &cluster {
             node.command(&["CONFIG", "SET", option, value]);
@@ -123,8 +119,8 @@ async fn a_grant_that_nobody_takes_is_not_renewed_for_ever() {
     let cluster = Cluster::start(3);
     let proxies = cluster.proxies();
     let (one, two) = tokio::join!(
-        build(unhurried(proxies.iter().map(Proxy::url))),
-        build(unhurried(cluster.urls()))
+        voting(unhurried(proxies.iter().map(Proxy::url))),
+        voting(unhurried(cluster.urls()))
     );
     let lock = one.lock("k").expire(Duration::from_secs(4)).renew();
     let mut forgotten = Box::pin(lock.acquire());

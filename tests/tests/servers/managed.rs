@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{await_quarantine, await_state, await_up};
+use crate::common::{await_quarantine, await_state, voting};
 use futures_util::future::join_all;
 use redlock_runtime::{Limitation, LockError, NodeState, Redlock, Release, WhyKind};
 use redlock_tests::{Cluster, PATIENCE, Server};
@@ -82,13 +82,11 @@ async fn serve(hidden: &[&str], limitations: &[Limitation]) {
 
 /// All nodes vote.
 async fn connect(cluster: &Cluster) -> Redlock {
-    let redlock = Redlock::builder()
+    let builder = Redlock::builder()
         .nodes(cluster.urls())
         .expire(BRIEF)
         .max_lease(BRIEF)
         .guard_band(BRIEF / 4)
         .node_timeout(BRIEF / 2);
-    let redlock = redlock.build().await.unwrap();
-    await_up(&redlock).await;
-    redlock
+    voting(builder).await
 }

@@ -3,7 +3,8 @@
 use crate::common::{
     await_state,
     certificates::{Authority, here, localhost},
-    load::{BRIEF, Load, await_handover, brief as builder, voting},
+    load::{BRIEF, Load, await_handover, brief as builder},
+    voting,
 };
 use redlock_runtime::{Builder, NodeState, ProblemKind, Redlock, Release, Tls};
 use redlock_tests::{Cluster, Sentinel, Server, StandIn, redis};
