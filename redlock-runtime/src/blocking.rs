@@ -29,7 +29,7 @@ pub(crate) fn refuse_if(needs_this_thread: bool) -> Result<(), ConfigError> {
     } else if needs_this_thread {
         (
             "waiting for a lock could block the only thread of the runtime that the node set works on",
-            "leave out `Builder::runtime`, or give it a runtime of several threads",
+            "await the lock, or test in a runtime of several threads",
         )
     } else {
         return Ok(());

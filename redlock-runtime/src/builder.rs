@@ -10,8 +10,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-
 use crate::{
     blocking,
     clock::is_paused_here,
@@ -42,6 +40,20 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Threads
+/// A node set has a thread of its own, which renews leases whatever the application's runtime does. Threads that use
+/// locks do part of its work, one at a time. If all processors are busy, a thread that is rarely scheduled, such as one
+/// of `SCHED_IDLE`, can delay all other locks of the node set by seconds, and renewals until leases end. Give such
+/// threads a node set of their own, or let tasks on other threads take the locks.
+///
+/// On Linux, the runtime in which `build` or `install` is awaited also reads what servers reply, while its tasks use
+/// locks often, few of them wait at a time, and no others use locks: they then wait for no other thread. If the runtime
+/// stands still or is dropped, the node set's thread reads instead. It always does if the program is built with
+/// `panic = "abort"`, and if the runtime has its I/O disabled, where tokio prints a panic once.
+///
+/// If the clock of the runtime is paused, `memory://` nodes work in that runtime, without a thread. Servers fail with
+/// [`ProblemKind::PausedClock`].
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build` or `install` is awaited"]
 pub struct Builder {
@@ -50,7 +62,6 @@ pub struct Builder {
     servers_only: bool,
     needs_quorum: bool,
     pub(crate) settings: Settings,
-    runtime: Option<Handle>,
 }
 
 #[derive(Clone)]
@@ -135,7 +146,7 @@ impl Builder {
     ///
     /// # Cancellation
     /// The future is dropped when the [`connect_timeout`](Self::connect_timeout) of the connection is over. It runs on
-    /// the [`runtime`](Self::runtime), or else on the thread of the node set, and must not block it.
+    /// the thread of the node set, and must not block it.
     pub fn credentials_from<F, R, E>(mut self, provider: F) -> Self
     where
         F: Fn(Arc<str>) -> R + Send + Sync + 'static,
@@ -283,23 +294,6 @@ impl Builder {
         self
     }
 
-    /// Runs the engine as a task on this runtime instead of on a thread of its own. Locks are then faster with few
-    /// concurrent tasks, and slower with many. Tests can pause the runtime's clock. Renewals stall when the runtime
-    /// stalls. When the runtime is dropped, unreleased locks stay until their keys expire. The runtime needs its timer
-    /// and I/O enabled.
-    ///
-    /// Without this call, threads that use locks do part of the engine's work, one at a time. If all processors are
-    /// busy, a thread that is rarely scheduled, such as one of `SCHED_IDLE`, can delay all other locks of the process
-    /// by seconds, and renewals until leases end. If the process has such threads, call this with a multi-thread
-    /// runtime, even of one worker: only its threads do the engine's work then.
-    ///
-    /// If the clock of the calling runtime is paused, `memory://` nodes run on that runtime without this call, and
-    /// servers fail with [`ProblemKind::PausedClock`].
-    pub fn runtime(mut self, handle: Handle) -> Self {
-        self.runtime = Some(handle);
-        self
-    }
-
     /// What of it does not depend on the nodes.
     pub(crate) fn into_settings(self) -> Settings {
         self.settings
@@ -333,10 +327,9 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// As [`build`](Self::build). [`BlocksRuntime`](ProblemKind::BlocksRuntime) within a task of a tokio runtime, and
-    /// with a [`runtime`](Self::runtime) of one thread.
+    /// As [`build`](Self::build). [`BlocksRuntime`](ProblemKind::BlocksRuntime) within a task of a tokio runtime.
     pub fn build_blocking(self) -> Result<Redlock, ConfigError> {
-        self.refuse_blocking()?;
+        blocking::refuse_if(false)?;
         blocking::block_on(self.build())
     }
 
@@ -346,13 +339,8 @@ impl Builder {
     /// # Errors
     /// As [`install`](Self::install) and [`build_blocking`](Self::build_blocking).
     pub fn install_blocking(self) -> Result<Installed, ConfigError> {
-        self.refuse_blocking()?;
+        blocking::refuse_if(false)?;
         blocking::block_on(self.install())
-    }
-
-    fn refuse_blocking(&self) -> Result<(), ConfigError> {
-        let flavor = self.runtime.as_ref().map(Handle::runtime_flavor);
-        blocking::refuse_if(matches!(flavor, Some(RuntimeFlavor::CurrentThread)))
     }
 
     /// Makes the node set if nothing else is wrong either.
@@ -364,7 +352,12 @@ impl Builder {
         for node in nodes.iter().filter(|node| node.is_insecure()) {
             observe::insecure(&node.address);
         }
-        let redlock = start(nodes, self.settings, self.runtime)?;
+        let is_paused = is_paused_here();
+        // Servers answer in real time, which a paused clock skips.
+        if is_paused && !nodes.iter().all(Node::is_memory) {
+            return Err(ConfigError::of(ConfigProblem::paused_clock()));
+        }
+        let redlock = start(nodes, self.settings, is_paused)?;
         redlock.check_servers().await?;
         observe::built(&redlock.health(), redlock.is_embedded());
         Ok(redlock)
@@ -428,7 +421,6 @@ impl fmt::Debug for Builder {
             .field("servers_only", &self.servers_only)
             .field("needs_quorum", &self.needs_quorum)
             .field("settings", &self.settings)
-            .field("runtime", &self.runtime)
             .finish_non_exhaustive()
     }
 }
@@ -451,14 +443,13 @@ impl Nodes {
     }
 }
 
-/// Starts the engine. Does not wait for the nodes.
+/// Starts the engine, on a thread of its own or in this runtime. Does not wait for the nodes.
 pub(crate) fn start(
     nodes: Vec<Node>,
     settings: Settings,
-    runtime: Option<Handle>,
+    is_in_runtime: bool,
 ) -> Result<Redlock, ConfigError> {
     let is_embedded = nodes.iter().all(Node::is_memory);
-    let runtime = with_this_clock(runtime, is_embedded)?;
     let is_for_a_test = nodes.iter().any(|node| node.target.is_for_a_test());
     let addresses: Vec<_> = nodes.iter().map(|node| Arc::clone(&node.address)).collect();
     let name = service(settings.service.as_deref());
@@ -470,7 +461,7 @@ pub(crate) fn start(
         observer: Arc::clone(&observer),
         settings: settings.for_protocol(),
         service: name,
-        runtime,
+        is_in_runtime,
         seed: is_for_a_test.then_some(0),
     })
     .map_err(|error| ConfigError::of(ConfigProblem::no_engine(error)))?;
@@ -484,27 +475,6 @@ pub(crate) fn start(
             is_embedded,
         }),
     })
-}
-
-/// Where the engine must run if the clock is paused here: on a runtime whose clock is, too.
-fn with_this_clock(
-    runtime: Option<Handle>,
-    is_embedded: bool,
-) -> Result<Option<Handle>, ConfigError> {
-    if !is_paused_here() {
-        return Ok(runtime);
-    }
-    let runtime = runtime.unwrap_or_else(Handle::current);
-    let is_paused_there = {
-        let _there = runtime.enter();
-        is_paused_here()
-    };
-    // Servers answer in real time, which a paused clock skips.
-    if is_paused_there && is_embedded {
-        Ok(Some(runtime))
-    } else {
-        Err(ConfigError::of(ConfigProblem::paused_clock()))
-    }
 }
 
 fn urls_of_list(list: &str) -> Result<Vec<String>, ConfigProblem> {
@@ -529,7 +499,6 @@ impl Redlock {
             servers_only: false,
             needs_quorum: true,
             settings: Settings::default(),
-            runtime: None,
         }
     }
 }

@@ -38,12 +38,10 @@ pub(crate) fn now() -> Instant {
 pub(crate) enum Clock {
     /// The operating system's.
     System,
-    /// That of a tokio runtime, so that a test which pauses and advances time moves leases with
-    /// it, and beside it the time that the machine was suspended, which tokio does not count.
+    /// That of a tokio runtime, so that a test which pauses and advances time moves leases with it.
     Runtime {
         origin: tokio::time::Instant,
         began: Instant,
-        suspended_before: Duration,
     },
 }
 
@@ -53,21 +51,13 @@ impl Clock {
         Self::Runtime {
             origin: tokio::time::Instant::now(),
             began: now(),
-            suspended_before: suspended(),
         }
     }
 
     pub(crate) fn now(&self) -> Instant {
         match self {
             Self::System => now(),
-            Self::Runtime {
-                origin,
-                began,
-                suspended_before,
-            } => {
-                let suspended = suspended().saturating_sub(*suspended_before);
-                began.after(origin.elapsed() + suspended)
-            }
+            Self::Runtime { origin, began } => began.after(origin.elapsed()),
         }
     }
 }
@@ -81,32 +71,6 @@ pub(crate) fn is_paused_here() -> bool {
         std::hint::spin_loop();
     }
     tokio::time::Instant::now() == tokio_before
-}
-
-/// How long this machine has been suspended since it was started, and never less than was told
-/// before: the two clocks behind it are read one after the other, and the thread may be paused
-/// in between.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn suspended() -> Duration {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    /// Differences below this come from the reading and not from a suspend.
-    const GRAIN: u64 = 10;
-    static GRAINS: AtomicU64 = AtomicU64::new(0);
-
-    let total = now();
-    let awake = from_timespec(rustix::time::clock_gettime(
-        rustix::time::ClockId::Monotonic,
-    ));
-    let grains = total.since(awake).as_millis() as u64 / GRAIN;
-    let most = GRAINS.fetch_max(grains, Ordering::Relaxed).max(grains);
-    Duration::from_millis(most * GRAIN)
-}
-
-/// Cannot be told: an engine on a runtime of the application then counts as tokio does.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const fn suspended() -> Duration {
-    Duration::ZERO
 }
 
 /// Microseconds since 1970; zero on a machine whose clock is before that.

@@ -97,9 +97,8 @@ impl Guard {
     }
 
     /// Releases the lock as [`release`](Self::release) does, and blocks the thread until the nodes have
-    /// replied. Within a task of an async runtime, and if the node set works on a
-    /// [runtime](crate::Builder::runtime) of one thread, it does not wait, and returns
-    /// [`Release::Unknown`].
+    /// replied. Within a task of an async runtime, and in a test whose node set works on the only thread of its
+    /// runtime, it does not wait, and returns [`Release::Unknown`].
     pub fn release_blocking(self) -> Release {
         self.section.release_blocking()
     }

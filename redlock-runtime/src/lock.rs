@@ -536,9 +536,8 @@ impl Lock {
     ///
     /// - `spawn_blocking`, `block_in_place`, and threads that have no runtime or have only entered one, may block.
     /// - Within `tokio::task::unconstrained`, and in tasks of other runtimes, the call blocks the thread.
-    /// - In a destructor that runs because a runtime is shut down, it blocks too; for ever if the node set works on
-    ///   that [runtime](crate::Builder::runtime).
-    /// - A node set on a [runtime](crate::Builder::runtime) of one thread refuses all such calls.
+    /// - In a destructor that runs because a runtime is shut down, it blocks too.
+    /// - A node set of a test that works on the only thread of its runtime refuses all such calls.
     pub fn acquire_blocking(&self) -> Result<Guard, LockError> {
         let mut section = self.clone().into_section();
         section.acquire_blocking()?;

@@ -74,7 +74,7 @@ pub enum ProblemKind {
     /// A lock has two options of which no lock can have both.
     NotTogether,
     /// A lock was asked for by blocking the thread, where other tasks would stand still: within a task of an
-    /// async runtime, or with a node set that works on a [runtime](crate::Builder::runtime) of one thread.
+    /// async runtime, or in a test with a node set that works on the only thread of its runtime.
     /// Await the lock there, or call the blocking code by `spawn_blocking`.
     BlocksRuntime,
     /// A node set is installed already. The nodes of a process that runs are not changed:
@@ -119,8 +119,8 @@ impl ConfigProblem {
             ProblemKind::PausedClock,
             "",
             "the tokio clock is paused here, and the leases of this node set run in real time",
-            "use `Redlock::test()` (feature `test-util`), or `memory://` nodes with \
-             `runtime(tokio::runtime::Handle::current())`, or do not pause the clock",
+            "use `Redlock::test()` (feature `test-util`), or build `memory://` nodes after the clock was paused, \
+             or do not pause it",
         )
     }
 

@@ -1,13 +1,16 @@
-//! Lets one thread at a time work with the driver, for all: a caller's own thread, or the engine's. Known as
-//! *flat combining*.
+//! Lets one thread at a time work with the driver, for all: a caller's own thread, the pump's, or the engine's. Known
+//! as *flat combining*.
 //!
 //! A caller that finds the driver free does at once what its command needs, and so waits for no other
 //! thread: within a turn it has its lock before it would have to wait. A caller that finds the driver taken
 //! leaves its command in the inbox and goes on, because the thread at work looks there again after it has put
 //! the driver back. So no thread ever waits for the driver, and a thread that is paused while it works delays
 //! the others for as long as it is paused, like the engine's own. Callers leave all commands to the engine
-//! while the servers have much to answer, or if the application has chosen the engine's runtime; and always
-//! what needs that runtime: to connect, and to wait for sockets and timers.
+//! while the servers have much to answer, or if it runs in the runtime of a test; and always what needs the
+//! engine's runtime: to connect, and to wait for timers.
+//!
+//! So it is with what comes from servers: who is told of it, the pump or the engine's thread, says so before it tries to
+//! take the driver, and who has the driver looks for that after it has put it back.
 //!
 //! Wakers and destructors of others run only after the driver was put back, so they may come here again.
 
@@ -17,11 +20,13 @@ use std::{
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
+    process,
     sync::{Arc, PoisonError},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
+use futures_util::task::AtomicWaker;
 use redlock_protocol::Instant;
 #[cfg(shuttle)]
 use shuttle::sync::{Mutex, MutexGuard};
@@ -33,9 +38,15 @@ use super::{
     command::Command,
     delivery::{self, Delivery},
     driver::Driver,
+    pump::{Pump, Standby, TICK},
     signal::Signal,
 };
-use crate::{clock::Clock, observe::Observer, status::Stopped};
+use crate::{
+    clock::Clock,
+    node::{Sockets, Watch},
+    observe::Observer,
+    status::Stopped,
+};
 
 /// How many commands are taken from the inbox before what the protocol wants is sent.
 const LARGEST_INTAKE: usize = 64;
@@ -62,6 +73,8 @@ pub(super) struct Combiner {
     /// `None` once the engine has ended.
     driver: Mutex<Option<Driver>>,
     signal: Arc<Signal>,
+    sockets: Option<Arc<Sockets>>,
+    pump_task: AtomicWaker,
     clock: Clock,
     observer: Arc<Observer>,
     /// Whether threads that are not the engine's may work.
@@ -76,6 +89,8 @@ struct Inbox {
     /// Servers have so much to answer that commands are left to the engine, which takes many at once.
     is_busy: bool,
     is_closed: bool,
+    /// `None` if there is none, or not any more.
+    pump: Option<Pump>,
 }
 
 /// What came of an attempt to work.
@@ -94,10 +109,13 @@ struct Pass {
     deliveries: Vec<Delivery>,
     next_wakeup: Option<Instant>,
     is_busy: bool,
+    are_many: bool,
     /// Replies have made something to do.
     is_unfinished: bool,
     /// The engine has something to do that is not for callers.
     is_for_engine: bool,
+    /// There is something to send that nobody waits for.
+    is_left: bool,
     is_drained: bool,
 }
 
@@ -107,11 +125,18 @@ impl Combiner {
         clock: Clock,
         observer: Arc<Observer>,
         do_callers_work: bool,
+        (sockets, pump): (Option<Arc<Sockets>>, Option<Pump>),
     ) -> Self {
+        let inbox = Inbox {
+            pump,
+            ..Inbox::default()
+        };
         Self {
-            inbox: Mutex::default(),
+            inbox: Mutex::new(inbox),
             driver: Mutex::new(Some(driver)),
             signal: Arc::default(),
+            sockets,
+            pump_task: AtomicWaker::new(),
             clock,
             observer,
             do_callers_work,
@@ -120,25 +145,114 @@ impl Combiner {
 
     /// Takes a command on, and carries it out if no other thread is at work. Never blocks.
     pub(super) fn tell(&self, command: Command) -> Result<(), Stopped> {
-        let is_left_to_engine = {
+        let (is_left_to_engine, wakes_pump) = {
             let mut inbox = lock(&self.inbox);
             if inbox.is_closed {
                 return Err(Stopped);
             }
+            let wakes_pump = match (&command, &mut inbox.pump) {
+                (Command::Acquire { caller, .. }, Some(pump)) => pump.ask(caller.0.since),
+                _ => false,
+            };
             // Into the inbox first: a thread that has the driver looks here after it has put it back.
             inbox.commands.push_back(command);
-            inbox.is_busy || !self.do_callers_work
+            (inbox.is_busy || !self.do_callers_work, wakes_pump)
         };
+        if wakes_pump {
+            self.pump_task.wake();
+        }
         if is_left_to_engine || matches!(self.work(None), Outcome::Unfinished) {
             self.signal.wake_engine();
         }
         Ok(())
     }
 
+    /// Something may have come. Who works meanwhile looks again.
+    fn has_come(&self) {
+        self.signal.come();
+        drop(lock(&self.inbox));
+    }
+
+    /// True if something may have come to the sockets, for a task that is to wait for them; `cx` is woken by what comes
+    /// next.
+    fn wait(&self, watch: &mut Option<Watch>, is_to_wait: bool, cx: &mut Context<'_>) -> bool {
+        let Some(sockets) = self.sockets.as_ref().filter(|_| is_to_wait) else {
+            // What comes next may wake this task once more.
+            *watch = None;
+            return false;
+        };
+        if watch.is_none() {
+            *watch = sockets.watch().ok();
+        }
+        // If there are too many descriptors, the thread looks now and then.
+        watch.as_ref().is_none_or(|watch| watch.take(cx))
+    }
+
+    /// The task that reads what comes, in the application's runtime.
+    pub(super) fn pump(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        let (combiner, process) = (Arc::downgrade(self), process::id());
+        let mut watch = None;
+        poll_fn(move |cx| match combiner.upgrade() {
+            // In a process that was forked, all of it belongs to the parent.
+            Some(_) if process != process::id() => Poll::Pending,
+            Some(combiner) => combiner.poll_pump(&mut watch, cx),
+            None => Poll::Ready(()),
+        })
+    }
+
+    fn poll_pump(&self, watch: &mut Option<Watch>, cx: &mut Context<'_>) -> Poll<()> {
+        // Registered before the look, so that what comes in between is not missed.
+        self.pump_task.register(cx.waker());
+        let now = self.clock.now();
+        let is_awake = {
+            let mut inbox = lock(&self.inbox);
+            if inbox.is_closed {
+                return Poll::Ready(());
+            }
+            inbox.pump.as_mut().is_some_and(|pump| pump.on_poll(now))
+        };
+        // Asked before the look: what comes after that wakes again.
+        if self.wait(watch, is_awake, cx) {
+            self.has_come();
+        }
+        if matches!(self.work(None), Outcome::Unfinished) {
+            self.signal.come();
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// The engine waits for the sockets, or looks now and then if the pump does.
+    fn stand_by(&self, standby: &mut Standby, is_elapsed: bool, cx: &mut Context<'_>) {
+        let now = self.clock.now();
+        let is_tick = standby.ticks_at.is_some_and(|at| at <= now);
+        let sockets = self.sockets.as_ref();
+        let mut has_come = is_tick && sockets.is_some_and(|sockets| sockets.look());
+        let is_pump_awake = {
+            let mut inbox = lock(&self.inbox);
+            if is_elapsed {
+                // That timer is over: from here on, callers with something due wake the engine.
+                inbox.wakes_at = None;
+            }
+            let pump = inbox.pump.as_mut();
+            pump.is_some_and(|pump| pump.is_awake_at(is_tick, has_come, now))
+        };
+        has_come |= self.wait(&mut standby.watch, !is_pump_awake, cx);
+        if standby.watch.is_some() || sockets.is_none() {
+            standby.ticks_at = None;
+        } else if is_tick || standby.ticks_at.is_none() {
+            standby.ticks_at = Some(now.after(TICK));
+        }
+        if has_come {
+            self.has_come();
+        }
+    }
+
     /// The engine's own part, until it is shut down and everything that can be released is.
     async fn run(&self) {
         let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
-        while poll_fn(|cx| self.poll(cx, sleep.as_mut()))
+        let mut standby = Standby::default();
+        while poll_fn(|cx| self.poll(cx, sleep.as_mut(), &mut standby))
             .await
             .is_continue()
         {
@@ -151,7 +265,7 @@ impl Combiner {
         };
         // A release that was decided in the last step goes out, though its reply is not awaited any more.
         let write = poll_fn(|cx| {
-            driver.poll_nodes(true, cx, None);
+            driver.poll_nodes((true, true), cx, None);
             Poll::Ready(())
         });
         // The task may have used up its budget, and the sockets would not write then.
@@ -162,26 +276,26 @@ impl Combiner {
     }
 
     /// Continues once other tasks have run.
-    fn poll(&self, cx: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<ControlFlow<()>> {
+    fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        mut sleep: Pin<&mut Sleep>,
+        standby: &mut Standby,
+    ) -> Poll<ControlFlow<()>> {
         // Registered before the look, so that what comes in between is not missed.
         self.signal.register(cx.waker());
         loop {
             let is_elapsed = sleep.is_elapsed();
-            {
-                let mut inbox = lock(&self.inbox);
-                if is_elapsed {
-                    // That timer is over: from here on, callers with something due wake the engine.
-                    inbox.wakes_at = None;
-                }
-            }
-            match self.work(Some(cx)) {
-                Outcome::Idle(next) => self.sleep_until(next, is_elapsed, sleep.as_mut()),
+            self.stand_by(standby, is_elapsed, cx);
+            let next = match self.work(Some(cx)) {
+                Outcome::Idle(next) => next,
                 Outcome::Unfinished => return Poll::Ready(ControlFlow::Continue(())),
                 // They wake this task if there is something to wait for.
-                Outcome::Taken if is_elapsed => return Poll::Pending,
-                Outcome::Taken => {}
+                Outcome::Taken => None,
                 Outcome::Ended => return Poll::Ready(ControlFlow::Break(())),
-            }
+            };
+            let next = next.into_iter().chain(standby.ticks_at).min();
+            self.sleep_until(next, is_elapsed, sleep.as_mut());
             if sleep.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
@@ -222,17 +336,26 @@ impl Combiner {
             drop(held);
             // Put back first: a waker may come here again on this very thread.
             delivery::deliver(pass.deliveries, &self.observer);
-            let (is_more, is_due_sooner) = {
+            let (is_more, is_due_sooner, is_for_pump) = {
                 let mut inbox = lock(&self.inbox);
                 // For the next caller, which does not have to try the driver for it.
                 inbox.is_busy = pass.is_busy;
                 let now = self.clock.now();
+                if let Some(pump) = inbox.pump.as_mut().filter(|_| pass.are_many) {
+                    pump.rest(now);
+                }
                 let wakes_at = inbox.wakes_at.filter(|at| now.since(*at) < LATE);
                 let is_sooner = |at: Instant| wakes_at.is_none_or(|wakes_at| at < wakes_at);
                 let is_due_sooner = pass.next_wakeup.is_some_and(is_sooner);
-                (!inbox.commands.is_empty(), is_due_sooner)
+                let is_for_pump =
+                    pass.is_left && inbox.pump.as_ref().is_some_and(|pump| pump.is_awake);
+                (!inbox.commands.is_empty(), is_due_sooner, is_for_pump)
             };
-            if engine.is_none() && (pass.is_for_engine || is_due_sooner) {
+            if is_for_pump {
+                self.pump_task.wake();
+            }
+            let is_for_engine = pass.is_for_engine || pass.is_left && !is_for_pump;
+            if engine.is_none() && (is_for_engine || is_due_sooner) {
                 self.signal.wake_engine();
             }
             if pass.is_drained {
@@ -247,7 +370,7 @@ impl Combiner {
     }
 
     fn pass(&self, driver: &mut Driver, engine: Option<&mut Context<'_>>) -> Pass {
-        let mut is_left_to_engine = false;
+        let mut is_left = false;
         if driver.drained().is_none() {
             {
                 let mut inbox = lock(&self.inbox);
@@ -258,14 +381,14 @@ impl Combiner {
                     inbox.commands.shrink_to(LARGEST_INTAKE);
                 }
             }
-            let are_ready = self.signal.take();
+            let (are_ready, has_come) = self.signal.take();
             // What a caller does not wait for goes out with what it asks next, if that is soon.
-            is_left_to_engine = engine.is_none() && !are_ready && driver.is_nothing_awaited();
+            is_left = engine.is_none() && !are_ready && !has_come && driver.is_nothing_awaited();
             driver.take_in();
-            if !is_left_to_engine {
+            if !is_left {
                 let waker = Waker::from(Arc::clone(&self.signal));
                 let mut sockets = Context::from_waker(&waker);
-                driver.poll_nodes(are_ready, &mut sockets, engine);
+                driver.poll_nodes((are_ready, has_come), &mut sockets, engine);
                 driver.take_in();
             }
         }
@@ -275,10 +398,10 @@ impl Combiner {
             deliveries: driver.take_deliveries(),
             next_wakeup: driver.next_wakeup(),
             is_busy: driver.is_busy(),
-            is_unfinished: has_work && !is_left_to_engine,
-            is_for_engine: driver.has_work_of_engine()
-                || is_drained
-                || has_work && is_left_to_engine,
+            are_many: driver.are_many(),
+            is_unfinished: has_work && !is_left,
+            is_for_engine: driver.has_work_of_engine() || is_drained,
+            is_left: has_work && is_left,
             is_drained,
         }
     }
@@ -290,6 +413,7 @@ impl Combiner {
             inbox.is_closed = true;
             std::mem::take(&mut inbox.commands)
         };
+        self.pump_task.wake();
         // Wakers of others run.
         let _ = catch_unwind(AssertUnwindSafe(|| drop((unheard, driver))));
     }

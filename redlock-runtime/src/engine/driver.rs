@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    node::{MemoryLink, Server, Target},
+    node::{MemoryLink, Server, Sockets, Target},
     observe::Observer,
     status::Status,
 };
@@ -31,10 +31,14 @@ use crate::{
 /// round trips change all the time.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
+/// More callers that wait are many.
+const FEW: usize = 4;
+
 pub(super) struct Driver {
     protocol: Protocol,
     clock: Clock,
     nodes: Vec<Node>,
+    sockets: Option<Arc<Sockets>>,
     /// What has been read, and is not handed in yet.
     events: Vec<Event>,
     /// What has been asked, and is not handed in yet.
@@ -47,6 +51,8 @@ pub(super) struct Driver {
     /// When that is reported next, if there is anything to do then.
     reports_at: Instant,
     callers: HashMap<SectionId, Caller>,
+    /// How many of them have no answer.
+    asking: usize,
     /// Those callers that want a longer lease.
     extending: HashMap<SectionId, Vec<Extending>>,
     /// Those that want to hear of their release.
@@ -67,12 +73,14 @@ impl Driver {
         protocol: Protocol,
         clock: Clock,
         (nodes, name): (Vec<Target>, Arc<str>),
+        sockets: Option<Arc<Sockets>>,
         observer: Arc<Observer>,
     ) -> Self {
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(MemoryLink::new(NodeId(index), memory)),
             Target::Redis(endpoint) => {
-                let server = Server::new(NodeId(index), endpoint, Arc::clone(&name));
+                let seat = sockets.as_ref().map(|sockets| sockets.seat(NodeId(index)));
+                let server = Server::new(NodeId(index), endpoint, Arc::clone(&name), seat);
                 Node::Redis(Box::new(server))
             }
         };
@@ -81,6 +89,7 @@ impl Driver {
             protocol,
             clock,
             nodes: nodes.into_iter().enumerate().map(start).collect(),
+            sockets,
             events: Vec::new(),
             intake: Vec::new(),
             deliveries: Vec::new(),
@@ -89,6 +98,7 @@ impl Driver {
             observer,
             reports_at: Instant::from_nanos(0),
             callers: HashMap::new(),
+            asking: 0,
             extending: HashMap::new(),
             releasing: HashMap::new(),
             answered: VecDeque::new(),
@@ -101,21 +111,27 @@ impl Driver {
     }
 
     /// Sends what waits to be sent, and collects what has come: of all nodes if `are_ready`, of those that
-    /// have work otherwise. `sockets` is woken by what comes next; what needs the engine's runtime is left
-    /// where `engine` is not given, which it wakes.
+    /// have work otherwise, and of those where something `has_come` to a seat. `sockets` is woken by what comes next
+    /// to other sockets; what needs the engine's runtime is left where `engine` is not given, which it wakes.
     pub(super) fn poll_nodes(
         &mut self,
-        are_ready: bool,
+        (are_ready, has_come): (bool, bool),
         sockets: &mut Context<'_>,
         mut engine: Option<&mut Context<'_>>,
     ) {
+        if let Some(seats) = self.sockets.as_ref().filter(|_| has_come) {
+            seats.look();
+        }
         for node in &mut self.nodes {
             match node {
-                Node::Redis(server) if are_ready || server.has_work() => match engine {
-                    Some(_) => server.poll(sockets, &mut self.events),
-                    None => server.poll_outside(sockets, &mut self.events),
-                },
-                Node::Redis(_) => {}
+                Node::Redis(server) => {
+                    if are_ready || server.has_work() || has_come && server.is_unread() {
+                        match engine {
+                            Some(_) => server.poll(sockets, &mut self.events),
+                            None => server.poll_outside(sockets, &mut self.events),
+                        }
+                    }
+                }
                 Node::Memory(link) => {
                     if let Some(engine) = &mut engine {
                         link.poll(engine, &mut self.events);
@@ -141,6 +157,11 @@ impl Driver {
     pub(super) fn is_busy(&self) -> bool {
         let is_busy = |node: &&Node| matches!(node, Node::Redis(server) if server.is_busy());
         2 * self.nodes.iter().filter(is_busy).count() > self.nodes.len()
+    }
+
+    /// Several callers wait for something.
+    pub(super) fn are_many(&self) -> bool {
+        self.asking > FEW
     }
 
     fn any_server(&self, is_so: impl Fn(&Server) -> bool) -> bool {
@@ -202,6 +223,7 @@ impl Driver {
                 let (section, keys) = (caller.0.section, caller.0.keys.clone());
                 // Before the event: the protocol may answer at once.
                 self.callers.insert(section, caller);
+                self.asking += 1;
                 let event = match keys.listed() {
                     [] => Event::Ask {
                         section,
@@ -349,6 +371,9 @@ impl Driver {
         let Some(Caller(status)) = self.callers.get(&section) else {
             return;
         };
+        if matches!(answer, Answer::Granted { .. } | Answer::Refused(_)) {
+            self.asking -= 1;
+        }
         let deliveries = &mut self.deliveries;
         match answer {
             Answer::Granted {
@@ -425,7 +450,10 @@ impl Driver {
     }
 
     fn forget(&mut self, section: SectionId) {
-        self.callers.remove(&section);
+        let caller = self.callers.remove(&section);
+        if caller.is_some_and(|caller| !caller.0.is_answered()) {
+            self.asking -= 1;
+        }
         let extending = self.extending.remove(&section);
         self.deliveries.extend(extending.map(Delivery::Unheard));
     }

@@ -6,6 +6,7 @@ mod combiner;
 mod command;
 mod delivery;
 mod driver;
+mod pump;
 mod signal;
 
 use std::{
@@ -35,10 +36,11 @@ use self::{
     combiner::{Combiner, EndsWithTask},
     command::{Caller, Command},
     driver::Driver,
+    pump::Pump,
 };
 use crate::{
     clock::{self, Clock, is_paused_here},
-    node::{ClientProcess, Target},
+    node::{ClientProcess, Sockets, Target},
     observe::Observer,
     status::{Status, Stopped},
 };
@@ -81,8 +83,8 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     /// What this process is called on the nodes.
     pub(crate) service: String,
-    /// Where to run, if not on a thread of its own.
-    pub(crate) runtime: Option<Handle>,
+    /// Runs in the current runtime, and not on a thread of its own: in a test, whose clock may be paused.
+    pub(crate) is_in_runtime: bool,
     /// Makes every run of a test draw the same numbers.
     pub(crate) seed: Option<u64>,
 }
@@ -105,11 +107,10 @@ pub(crate) struct Engine {
 
 impl Config {
     fn clock(&self) -> Clock {
-        let clock_there = |runtime: &Handle| {
-            let _guard = runtime.enter();
-            Clock::of_this_runtime()
-        };
-        self.runtime.as_ref().map_or(Clock::System, clock_there)
+        match self.is_in_runtime {
+            true => Clock::of_this_runtime(),
+            false => Clock::System,
+        }
     }
 
     fn random(&self) -> Box<dyn FnMut() -> u128 + Send> {
@@ -135,7 +136,7 @@ impl Engine {
     /// Starts an engine. Fails if the operating system gives it no thread.
     pub(crate) fn start(config: Config) -> std::io::Result<Self> {
         // A thread of its own renews leases while the application's runtime is blocked.
-        let own_thread = config.runtime.is_none();
+        let own_thread = !config.is_in_runtime;
         let clock = config.clock();
         let protocol = Protocol::new(
             config.nodes.len(),
@@ -147,27 +148,32 @@ impl Engine {
             clock.now(),
         );
         let client = ClientProcess::this(protocol.process(), Some(&config.service));
-        // With a clock of a runtime, or nodes that live in one, only the engine works.
-        let do_callers_work = own_thread && !config.nodes.iter().any(Target::is_for_a_test);
-        let (runtime, own) = match config.runtime {
-            Some(runtime) => (runtime, None),
-            None => {
-                let mut own = tokio::runtime::Builder::new_current_thread();
-                let own = own.enable_all().build()?;
-                (own.handle().clone(), Some(own))
-            }
-        };
+        let mut own = tokio::runtime::Builder::new_current_thread();
+        let own = own_thread.then(|| own.enable_all().build()).transpose()?;
+        let runtime = own
+            .as_ref()
+            .map_or_else(Handle::current, |own| own.handle().clone());
+        let sockets = own_thread.then(Sockets::new).and_then(Result::ok);
+        let sockets = sockets.map(Arc::new);
+        // A runtime without I/O says so by a panic, which ends the task.
+        let pump = Handle::try_current().ok();
+        let pump = pump.filter(|_| sockets.is_some() && cfg!(panic = "unwind"));
         // Connections register with the runtime that is entered when they are made.
         let guard = runtime.enter();
         let nodes_of = (config.nodes, client.name().into());
         let observer = Arc::clone(&config.observer);
-        let driver = Driver::new(protocol, clock.clone(), nodes_of, observer);
+        let driver = Driver::new(protocol, clock.clone(), nodes_of, sockets.clone(), observer);
         // Whatever fails below, the caller's own runtime is the current one again.
         drop(guard);
         let nodes = driver.node_states.subscribe();
         let under_replicated = Arc::clone(&driver.under_replicated);
-        let combiner = Combiner::new(driver, clock.clone(), config.observer, do_callers_work);
+        let of_pump = pump.as_ref().map(|runtime| Pump::new(runtime.id()));
+        let (observer, of_sockets) = (config.observer, (sockets, of_pump));
+        let combiner = Combiner::new(driver, clock.clone(), observer, own_thread, of_sockets);
         let combiner = Arc::new(combiner);
+        if let Some(runtime) = pump {
+            runtime.spawn(combiner.pump());
+        }
         let run = EndsWithTask(Arc::clone(&combiner)).run();
         match own {
             Some(own) => {

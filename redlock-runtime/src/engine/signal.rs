@@ -17,6 +17,8 @@ use futures_util::task::AtomicWaker;
 #[derive(Debug, Default)]
 pub(super) struct Signal {
     was_given: AtomicBool,
+    /// Something may have come to the sockets that belong to no runtime.
+    has_come: AtomicBool,
     engine: AtomicWaker,
 }
 
@@ -31,15 +33,22 @@ impl Signal {
         self.engine.wake();
     }
 
-    /// True if it has been given since it was taken last.
-    pub(super) fn is_given(&self) -> bool {
-        self.was_given.load(Ordering::Acquire)
+    /// Wakes nobody: who calls this works next, or another does.
+    pub(super) fn come(&self) {
+        self.has_come.store(true, Ordering::Release);
     }
 
-    /// Whether it was given, and takes it back.
-    pub(super) fn take(&self) -> bool {
+    /// True if one of both has been given since it was taken last.
+    pub(super) fn is_given(&self) -> bool {
+        self.was_given.load(Ordering::Acquire) || self.has_come.load(Ordering::Acquire)
+    }
+
+    /// Whether it was given, and whether something has come, and takes both back.
+    pub(super) fn take(&self) -> (bool, bool) {
         // In one step: a signal that comes meanwhile is not lost.
-        self.was_given.swap(false, Ordering::AcqRel)
+        let take =
+            |flag: &AtomicBool| flag.load(Ordering::Acquire) && flag.swap(false, Ordering::AcqRel);
+        (take(&self.was_given), take(&self.has_come))
     }
 }
 
@@ -64,10 +73,16 @@ mod tests {
         let engine = Arc::new(Signal::default());
         let signal = Arc::new(Signal::default());
         signal.register(&Waker::from(Arc::clone(&engine)));
-        assert!(!signal.is_given() && !signal.take());
+        assert!(!signal.is_given());
+        assert_eq!(signal.take(), (false, false));
         Waker::from(Arc::clone(&signal)).wake();
-        assert!(engine.take());
-        assert!(signal.is_given() && signal.take());
-        assert!(!signal.is_given() && !signal.take());
+        assert_eq!(engine.take(), (true, false));
+        assert!(signal.is_given());
+        assert_eq!(signal.take(), (true, false));
+        signal.come();
+        assert_eq!(engine.take(), (false, false), "it is not woken");
+        assert!(signal.is_given());
+        assert_eq!(signal.take(), (false, true));
+        assert!(!signal.is_given());
     }
 }

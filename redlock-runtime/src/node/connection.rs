@@ -15,6 +15,7 @@ use super::{
     info::{info, run_id},
     reason::of_server,
     sign_in::sign_in,
+    sockets::Seat,
     stream,
     wire::Wire,
 };
@@ -34,8 +35,8 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects, signs in, and makes the server know the scripts. Has no time limit of its own:
     /// the protocol gives it up by dropping it.
-    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Why> {
-        let (mut wire, master) = enter(endpoint).await?;
+    pub(super) async fn open(endpoint: &Endpoint, seat: Option<&Seat>) -> Result<Self, Why> {
+        let (mut wire, master) = enter(endpoint, seat).await?;
         let facts = prepare(&mut wire, endpoint).await?;
         let (Some(discovery), Some(master)) = (&endpoint.discovery, master) else {
             let term = "".into();
@@ -53,13 +54,16 @@ impl Connection {
 }
 
 /// Connects, signs in, and goes to the database.
-pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<Master>), Why> {
+pub(super) async fn enter(
+    endpoint: &Endpoint,
+    seat: Option<&Seat>,
+) -> Result<(Wire, Option<Master>), Why> {
     let (stream, master) = match &endpoint.discovery {
         Some(discovery) => {
-            let (stream, master) = discovery.connect(endpoint).await?;
+            let (stream, master) = discovery.connect(endpoint, seat).await?;
             (stream, Some(master))
         }
-        None => (stream::to(endpoint, &endpoint.address).await?, None),
+        None => (stream::to(endpoint, &endpoint.address, seat).await?, None),
     };
     let found = master.as_ref().map(|master| &master.address);
     let address = found.unwrap_or(&endpoint.address);
@@ -217,7 +221,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let opened = runtime.unwrap().block_on(Connection::open(&info.into()));
+        let opened = runtime
+            .unwrap()
+            .block_on(Connection::open(&info.into(), None));
         opened.err().expect("it does not let us in").text
     }
 

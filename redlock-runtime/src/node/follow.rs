@@ -70,7 +70,7 @@ async fn follow_server(
     report: &impl Fn(Option<Option<Shown>>),
 ) -> Result<Infallible, Why> {
     let late = |_| Why::from("no reply in time");
-    let (mut wire, _) = timeout(limit, connection::enter(endpoint))
+    let (mut wire, _) = timeout(limit, connection::enter(endpoint, None))
         .await
         .map_err(late)??;
     let tracking = words(["CLIENT", "TRACKING", "ON"]);

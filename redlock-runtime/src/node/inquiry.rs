@@ -37,7 +37,7 @@ pub(crate) async fn inquire(
 ) -> Vec<Result<Vec<Value>, Why>> {
     let ask = async |(endpoint, commands): &Question| {
         let commands: Vec<Command<'_>> = commands.iter().map(|words| texts(words)).collect();
-        let (mut wire, _) = connection::enter(endpoint).await?;
+        let (mut wire, _) = connection::enter(endpoint, None).await?;
         wire.exchange(&commands).await
     };
     of_all(questions, limit, ask).await
@@ -53,7 +53,7 @@ pub(crate) async fn read_clocks(
     limit: Duration,
 ) -> Vec<Result<ClockReading, Why>> {
     let read = async |endpoint: &Endpoint| {
-        let (mut wire, _) = connection::enter(endpoint).await?;
+        let (mut wire, _) = connection::enter(endpoint, None).await?;
         let mut readings = Vec::new();
         for _ in 0..READINGS {
             let (began, clock) = (Instant::now(), SystemTime::now());

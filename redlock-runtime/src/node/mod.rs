@@ -6,6 +6,7 @@
 //! to the protocol.
 
 mod address;
+mod carrier;
 mod client_name;
 mod connection;
 mod discovery;
@@ -24,6 +25,11 @@ mod resp;
 mod scripted;
 mod session;
 mod sign_in;
+#[cfg_attr(
+    not(any(target_os = "linux", target_os = "android")),
+    path = "no_sockets.rs"
+)]
+mod sockets;
 mod stream;
 #[cfg(all(test, unix))]
 mod tests;
@@ -55,6 +61,7 @@ pub(crate) use self::{
     login::{Login, Provider},
     memory::{Memory, MemoryLink, Parts},
     resp::read as read_reply,
+    sockets::{Seat, Sockets, Watch},
 };
 pub use self::{
     client_name::ClientProcess,
@@ -115,6 +122,8 @@ pub(crate) struct Server {
     endpoint: Arc<Endpoint>,
     /// Of each connection.
     client_name: Arc<str>,
+    /// Of its socket, unless the socket belongs to the engine's runtime.
+    seat: Option<Seat>,
     /// The name of what the library keeps there beside the locks.
     hash: String,
     state: State,
@@ -135,12 +144,18 @@ enum State {
 }
 
 impl Server {
-    pub(crate) fn new(node: NodeId, endpoint: Box<Endpoint>, client_name: Arc<str>) -> Self {
+    pub(crate) fn new(
+        node: NodeId,
+        endpoint: Box<Endpoint>,
+        client_name: Arc<str>,
+        seat: Option<Seat>,
+    ) -> Self {
         Self {
             node,
             hash: script::node_hash(endpoint.database),
             endpoint: Arc::from(endpoint),
             client_name,
+            seat,
             state: State::Idle,
             connection: ConnectionId(0),
             refused: Refused::new(),
@@ -151,8 +166,8 @@ impl Server {
 
     /// Makes a connection, which comes out of [`poll`](Self::poll).
     pub(crate) fn connect(&mut self, connection: ConnectionId) {
-        let endpoint = Arc::clone(&self.endpoint);
-        let opening = async move { Connection::open(&endpoint).await };
+        let (endpoint, seat) = (Arc::clone(&self.endpoint), self.seat.clone());
+        let opening = async move { Connection::open(&endpoint, seat.as_ref()).await };
         self.state = State::Opening(Box::pin(opening));
         self.connection = connection;
         self.has_work = true;
@@ -179,6 +194,11 @@ impl Server {
         }
     }
 
+    /// Something has come to its seat.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.seat.as_ref().is_some_and(Seat::is_unread)
+    }
+
     /// Polls it on the next occasion, although nothing has woken it.
     pub(crate) const fn has_work(&self) -> bool {
         self.has_work
@@ -192,6 +212,10 @@ impl Server {
         let looked = self
             .listening
             .take_if(|looks| looks.poll_unpin(cx).is_ready());
+        if let Some(seat) = self.seat.as_ref().filter(|_| looked.is_some()) {
+            // Whoever waits for it may not have looked yet.
+            seat.try_reading();
+        }
         let is_left = self.poll_state(cx, events).unwrap_or_else(|reason| {
             self.disconnect();
             events.push(Event::Disconnected {

@@ -6,9 +6,9 @@ use redis::{ConnectionAddr, ServerError, Value};
 use redlock_protocol::{Rejection, Why, WhyKind};
 
 use super::{
+    carrier::Stream,
     login::{Credentials, Login},
     reason::{of_server, reason, rejection},
-    stream::Stream,
     wire::Wire,
 };
 use crate::script::words;

@@ -5,40 +5,42 @@ use std::io;
 use futures_util::future::select_ok;
 use redis::ConnectionAddr;
 use redlock_protocol::{Why, WhyKind};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, lookup_host},
-};
+use tokio::net::{TcpStream, lookup_host};
 
 use super::{
+    carrier::Stream,
     endpoint::Endpoint,
     reason::{of_io, reason},
+    sockets::Seat,
 };
 
-/// Whatever carries bytes to a server and back.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-/// A way to a server at this address, over TLS if the endpoint has it.
+/// A way to a server at this address, over TLS if the endpoint has it; in a `seat` it belongs to no runtime.
 pub(super) async fn to(
     #[cfg_attr(not(feature = "tls"), expect(unused_variables))] endpoint: &Endpoint,
     address: &ConnectionAddr,
+    seat: Option<&Seat>,
 ) -> Result<Box<dyn Stream>, Why> {
-    #[cfg(feature = "tls")]
-    if let (ConnectionAddr::Tcp(host, port), Some(tls)) = (address, &endpoint.tls) {
-        let socket = tcp(host, *port).await?;
-        return Ok(Box::new(tls.connect(host, socket).await?));
-    }
-    match address {
-        ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
+    let socket = match address {
+        ConnectionAddr::Tcp(host, port) => tcp(host, *port).await?.into_std(),
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {
             let stream = tokio::net::UnixStream::connect(path).await;
-            Ok(Box::new(stream.map_err(|error| of_io(&error))?))
+            let stream = stream.and_then(tokio::net::UnixStream::into_std);
+            // It is used in the same ways.
+            stream.map(|stream| std::os::fd::OwnedFd::from(stream).into())
         }
-        _ => Err("this kind of address is not supported here".into()),
+        _ => return Err("this kind of address is not supported here".into()),
+    };
+    let stream = socket.and_then(|socket| match seat {
+        Some(seat) => seat.hold(socket),
+        None => Ok(Box::new(TcpStream::from_std(socket)?)),
+    });
+    let stream = stream.map_err(|error| of_io(&error))?;
+    #[cfg(feature = "tls")]
+    if let (ConnectionAddr::Tcp(host, _), Some(tls)) = (address, &endpoint.tls) {
+        return Ok(Box::new(tls.connect(host, stream).await?));
     }
+    Ok(stream)
 }
 
 /// Of each socket: how long it is idle before the kernel looks after the other end.

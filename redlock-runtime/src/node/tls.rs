@@ -4,10 +4,10 @@ use std::{fmt, io, sync::Arc};
 
 use redlock_protocol::{Why, WhyKind};
 use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::{net::TcpStream, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::reason::of_io;
+use super::{carrier::Stream, reason::of_io};
 
 /// How TLS is spoken with a server.
 #[derive(Clone)]
@@ -27,8 +27,8 @@ impl TlsClient {
     pub(super) async fn connect(
         &self,
         host: &str,
-        socket: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, Why> {
+        socket: Box<dyn Stream>,
+    ) -> Result<TlsStream<Box<dyn Stream>>, Why> {
         let config = Arc::clone(&self.config);
         // Nothing is read from disk on the engine's thread.
         let config = spawn_blocking(move || config()).await;

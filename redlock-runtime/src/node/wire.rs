@@ -13,9 +13,9 @@ use redlock_protocol::{Why, WhyKind};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
+    carrier::Stream,
     reason::of_io,
     resp::{self, Malformed, Reader},
-    stream::Stream,
 };
 use crate::script::{self, Command, Word};
 

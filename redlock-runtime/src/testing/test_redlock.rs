@@ -77,8 +77,8 @@ impl Redlock {
 
 impl Builder {
     /// Makes a node set for one test: `nodes` nodes in memory instead of those that the builder
-    /// names, and everything else as it says, except for [`runtime`](Self::runtime): the engine runs
-    /// in the runtime of the caller. It does not wait for anything. Needs the feature `test-util`.
+    /// names, and everything else as it says. The engine runs in the runtime of the caller. It does not wait for
+    /// anything. Needs the feature `test-util`.
     ///
     /// ```
     /// # use redlock_runtime::{Builder, Redlock};
@@ -104,24 +104,17 @@ impl Builder {
         let settings = self.into_settings();
         let mut problems = settings.problems();
         problems.extend(count_problem(nodes));
-        let runtime = tokio::runtime::Handle::try_current();
-        let runtime = runtime.map_err(|_| {
-            ConfigProblem::no_engine("there is no tokio runtime here; use `#[tokio::test]`")
-        });
-        if let Err(problem) = &runtime {
-            problems.push(problem.clone());
+        if tokio::runtime::Handle::try_current().is_err() {
+            let fact = "there is no tokio runtime here; use `#[tokio::test]`";
+            problems.push(ConfigProblem::no_engine(fact));
         }
         ConfigError::unless_empty(problems)?;
-        TestRedlock::start(settings, nodes, runtime.ok())
+        TestRedlock::start(settings, nodes)
     }
 }
 
 impl TestRedlock {
-    fn start(
-        settings: Settings,
-        count: usize,
-        runtime: Option<tokio::runtime::Handle>,
-    ) -> Result<Self, ConfigError> {
+    fn start(settings: Settings, count: usize) -> Result<Self, ConfigError> {
         let address = |node| format!("test://{node}");
         let nodes: Vec<_> = (0..count)
             .map(|node| Arc::new(Memory::new(address(node), true)))
@@ -130,7 +123,7 @@ impl TestRedlock {
             address: address(node).into(),
             target: Target::Memory(Arc::clone(memory)),
         });
-        let redlock = builder::start(targets.collect(), settings, runtime)?;
+        let redlock = builder::start(targets.collect(), settings, true)?;
         let began = redlock.shared.engine.now();
         Ok(Self {
             redlock,

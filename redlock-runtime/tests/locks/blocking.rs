@@ -29,18 +29,10 @@ fn multi_thread() -> Runtime {
     builder.worker_threads(1).enable_all().build().unwrap()
 }
 
-/// With an engine on its own thread, or on `runtime`.
-fn redlock(name: &str, on: Option<&Runtime>) -> Redlock {
-    let mut builder = Redlock::builder()
-        .nodes([format!("memory://blocking-{name}")])
-        .expire(NEVER);
-    if let Some(on) = on {
-        builder = builder.runtime(on.handle().clone());
-    }
-    match on {
-        Some(on) => on.block_on(builder.build()).unwrap(),
-        None => current_thread().block_on(builder.build()).unwrap(),
-    }
+/// With an engine on its own thread.
+fn redlock(name: &str) -> Redlock {
+    let builder = Redlock::builder().nodes([format!("memory://blocking-{name}")]);
+    builder.expire(NEVER).build_blocking().unwrap()
 }
 
 fn is_free(redlock: &Redlock) -> bool {
@@ -67,7 +59,7 @@ fn refusal(lock: Lock) -> Option<ProblemKind> {
 /// Threads work for each other. What one leaves to another is not forgotten, or this would not end.
 #[test]
 fn threads_that_ask_all_the_time_are_all_answered() {
-    let redlock = redlock("threads", None);
+    let redlock = redlock("threads");
     let inside = AtomicU32::new(0);
     let section = |key: &str, is_awaited| {
         let lock = redlock.lock(key).wait(NEVER);
@@ -96,7 +88,7 @@ fn threads_that_ask_all_the_time_are_all_answered() {
 
 #[test]
 fn a_section_holds_the_lock_and_releases_it() {
-    let redlock = redlock("section", None);
+    let redlock = redlock("section");
     let sum = redlock.lock(KEY).hold_blocking(|lease| {
         assert_eq!(lease.key(), KEY);
         assert!(lease.fencing_token().is_ok());
@@ -115,7 +107,7 @@ fn a_section_holds_the_lock_and_releases_it() {
 
 #[test]
 fn refusals_and_mistakes_are_those_of_async_code() {
-    let redlock = redlock("refusals", None);
+    let redlock = redlock("refusals");
     let _guard = redlock.lock(KEY).acquire_blocking().unwrap();
     let waits = redlock.lock(KEY).wait(Duration::from_millis(1));
     let error = waits.hold_blocking(|_| unreachable!()).unwrap_err();
@@ -142,7 +134,7 @@ fn refusals_and_mistakes_are_those_of_async_code() {
 
 #[test]
 fn what_the_body_returns_counts_though_the_lock_is_lost() {
-    let redlock = redlock("lost", None);
+    let redlock = redlock("lost");
     let brief = Duration::from_millis(100);
     let returned = redlock
         .lock(KEY)
@@ -165,7 +157,7 @@ fn what_the_body_returns_counts_though_the_lock_is_lost() {
 
 #[test]
 fn a_nested_section_joins_or_fails_at_once() {
-    let redlock = redlock("nested", None);
+    let redlock = redlock("nested");
     let outer = redlock.lock(KEY).hold_blocking(|outer| {
         let inner = redlock.lock(KEY).reentrant();
         let inner = inner.hold_blocking(|lease| lease.fencing_token().unwrap());
@@ -186,7 +178,7 @@ fn a_nested_section_joins_or_fails_at_once() {
 
 #[test]
 fn async_code_within_a_blocking_section_is_nested_and_the_other_way_round() {
-    let redlock = redlock("mixed", None);
+    let redlock = redlock("mixed");
     let runtime = multi_thread();
     let outer = redlock.lock(KEY).hold_blocking(|_| {
         let inner = redlock.lock(KEY).reentrant();
@@ -212,7 +204,7 @@ fn async_code_within_a_blocking_section_is_nested_and_the_other_way_round() {
 
 #[test]
 fn a_section_that_joins_does_not_renew() {
-    let redlock = redlock("joins", None);
+    let redlock = redlock("joins");
     let brief = Duration::from_millis(100);
     let outer = redlock.lock(KEY).expire(brief).hold(async |_| {
         let inner = redlock.lock(KEY).reentrant().max_hold(NEVER);
@@ -233,7 +225,7 @@ fn a_section_that_joins_does_not_renew() {
 /// The lock is held while `hold` has the body made.
 #[test]
 fn what_makes_an_async_body_is_nested() {
-    let redlock = redlock("makes", None);
+    let redlock = redlock("makes");
     let (tells, told) = mpsc::channel();
     let outer = redlock.lock(KEY).hold(|_| {
         let inner = redlock.lock(KEY).wait(NEVER).acquire_blocking();
@@ -253,7 +245,7 @@ fn what_makes_an_async_body_is_nested() {
 
 #[test]
 fn threads_that_no_runtime_drives_may_block() {
-    let redlock = redlock("threads", None);
+    let redlock = redlock("threads");
     let (runtime, single) = (multi_thread(), current_thread());
     let lock = || redlock.lock(KEY).wait(NEVER);
     assert_eq!(refusal(lock()), None);
@@ -280,7 +272,7 @@ fn threads_that_no_runtime_drives_may_block() {
 
 #[test]
 fn threads_that_poll_a_task_may_not() {
-    let redlock = redlock("tasks", None);
+    let redlock = redlock("tasks");
     let lock = || redlock.lock(KEY);
     let blocks = Some(ProblemKind::BlocksRuntime);
     for runtime in [multi_thread(), current_thread()] {
@@ -314,17 +306,18 @@ fn threads_that_poll_a_task_may_not() {
     }
 }
 
+#[cfg(feature = "test-util")]
 #[test]
 fn an_engine_on_a_runtime_answers_if_that_has_a_thread_of_its_own() {
     let several = multi_thread();
-    let on_several = redlock("several", Some(&several));
+    let on_several = several.block_on(async { Redlock::test() });
     assert_eq!(refusal(on_several.lock(KEY)), None);
     let in_pool = on_several.lock(KEY).wait(NEVER);
     let refused = several.block_on(async { spawn_blocking(|| refusal(in_pool)).await });
     assert_eq!(refused.unwrap(), None);
 
     let single = current_thread();
-    let on_single = redlock("single", Some(&single));
+    let on_single = single.block_on(async { Redlock::test() });
     let refused = refusal(on_single.lock(KEY));
     assert_eq!(refused, Some(ProblemKind::BlocksRuntime));
     let guard = single.block_on(on_single.lock(KEY).acquire()).unwrap();
@@ -348,7 +341,7 @@ async fn a_node_set_for_tests_works_in_place() {
 
 #[test]
 fn other_executors_only_block_their_thread() {
-    let redlock = redlock("executors", None);
+    let redlock = redlock("executors");
     let (tells, told) = mpsc::channel();
     let lock = redlock.lock(KEY);
     let polls = thread::spawn(move || {
@@ -364,7 +357,7 @@ fn other_executors_only_block_their_thread() {
 /// Not even those of a runtime that has stopped are needed.
 #[test]
 fn code_that_no_runtime_drives_waits_until_a_majority_votes_or_in_vain() {
-    let votes = redlock("ready", None);
+    let votes = redlock("ready");
     let down = Redlock::builder().nodes(["redis://127.0.0.1:1"]);
     let down = current_thread().block_on(down.require_quorum(false).build());
     let down = down.unwrap();
@@ -380,11 +373,4 @@ fn code_that_no_runtime_drives_waits_until_a_majority_votes_or_in_vain() {
             assert_eq!(ended.is_ok(), is_ready);
         }
     }
-    let on = current_thread();
-    let dropped = Redlock::builder().nodes(["redis://127.0.0.1:1"]);
-    let dropped = dropped.require_quorum(false).runtime(on.handle().clone());
-    let dropped = on.block_on(dropped.build()).unwrap();
-    drop(on);
-    let ended = dropped.ready(NEVER).now_or_never().unwrap();
-    assert!(ended.is_err());
 }

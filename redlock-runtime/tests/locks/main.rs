@@ -13,13 +13,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use redlock_runtime::{Builder, ConfigProblem, LockError, Redlock};
 
-/// Three nodes that nobody else has, and an engine in the test's own runtime.
+/// Three nodes that nobody else has.
 fn builder() -> Builder {
     static BUILDERS: AtomicU32 = AtomicU32::new(0);
     let number = BUILDERS.fetch_add(1, Ordering::Relaxed);
-    Redlock::builder()
-        .nodes([1, 2, 3].map(|node| format!("memory://locks-{number}-{node}")))
-        .runtime(tokio::runtime::Handle::current())
+    Redlock::builder().nodes([1, 2, 3].map(|node| format!("memory://locks-{number}-{node}")))
 }
 
 async fn redlock() -> Redlock {

@@ -6,7 +6,7 @@ use crate::common::{await_state, documented_rules, set_user, unhurried};
 use futures_util::future::join_all;
 use redlock_runtime::{Builder, Credentials, Guard, LockError, NodeState, Redlock, Release, fence};
 use redlock_tests::{Cluster, PATIENCE, Server, redis};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::time::timeout;
 
 /// Without these something is lost, and everything works, as the page says.
 const DISPENSABLE: [&str; 8] = [
@@ -90,10 +90,9 @@ impl<'a> User<'a> {
     /// Holds locks until a server has refused something: keys that are held are watched. An operator
     /// looks at one.
     async fn await_refusal(&self) {
-        // There what several locks ask at once goes out together.
-        let builder = self.builder().runtime(Handle::current());
-        let redlock = voting(builder).await.unwrap();
-        let guards = (0..4).map(|lock| redlock.lock(format!("watched:{lock}")).acquire());
+        let redlock = voting(self.builder()).await.unwrap();
+        // What this many ask at once goes out together.
+        let guards = (0..32).map(|lock| redlock.lock(format!("watched:{lock}")).acquire());
         let guards: Result<Vec<_>, _> = join_all(guards).await.into_iter().collect();
         let guards = guards.unwrap();
         for extended in join_all(guards.iter().map(|guard| guard.extend())).await {

@@ -86,22 +86,6 @@ fn dropped_under_a_body(callers: &mut runtime::Builder) {
     test.block_on(await_come_and_gone(&cluster));
 }
 
-#[test]
-fn a_guard_whose_engine_is_gone_holds_nothing_and_can_be_dropped() {
-    let cluster = Cluster::start(3);
-    let runtime = Runtime::new().unwrap();
-    let guard = runtime.block_on(async {
-        let builder = unhurried(cluster.urls()).runtime(runtime.handle().clone());
-        let redlock = builder.build().await.unwrap();
-        redlock.lock(KEY).acquire().await.unwrap()
-    });
-
-    drop(runtime);
-
-    assert!(!guard.is_held(), "nobody is left who could know");
-    drop(guard);
-}
-
 #[tokio::test]
 async fn a_guard_dropped_outside_any_runtime_is_released() {
     let cluster = Cluster::start(5);

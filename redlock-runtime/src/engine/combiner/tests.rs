@@ -47,9 +47,11 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
         protocol,
         Clock::System,
         (vec![node], "tests".into()),
+        None,
         Arc::clone(&observer),
     );
-    Arc::new(Combiner::new(driver, Clock::System, observer, true))
+    let combiner = Combiner::new(driver, Clock::System, observer, true, (None, None));
+    Arc::new(combiner)
 }
 
 /// A server that nobody can reach.
@@ -308,6 +310,26 @@ fn what_nobody_waits_for_is_sent_by_the_engine() {
     // It goes out with what somebody waits for.
     let _asked = ask(&combiner, 2, "key");
     assert!(!has_work());
+}
+
+#[tokio::test]
+async fn the_pump_sends_what_nobody_waits_for_and_leaves_timers_to_the_engine() {
+    let combiner = combiner_of(redis(), random());
+    let disconnect = Action::Disconnect { node: NodeId(0) };
+    lock(&combiner.driver).as_mut().unwrap().act(disconnect);
+    let mut pump = Pump::new(tokio::runtime::Handle::current().id());
+    let now = Clock::System.now();
+    assert!(!pump.ask(now) && pump.ask(now) && pump.on_poll(now));
+    lock(&combiner.inbox).pump = Some(pump);
+    let (pump, engine) = (Arc::new(Counts::default()), Arc::new(Counts::default()));
+    for (wakes_at, wakes_engine) in [(Some(now), 0), (None, 1)] {
+        combiner.pump_task.register(&Waker::from(Arc::clone(&pump)));
+        combiner.signal.register(&Waker::from(Arc::clone(&engine)));
+        lock(&combiner.inbox).wakes_at = wakes_at;
+        end(&combiner, 1);
+        assert_eq!(pump.0.swap(0, Ordering::Relaxed), 1);
+        assert_eq!(engine.0.swap(0, Ordering::Relaxed), wakes_engine);
+    }
 }
 
 #[derive(Default)]

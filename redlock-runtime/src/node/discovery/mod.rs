@@ -56,10 +56,7 @@ pub(crate) use self::{
     source::{Discovery, Master, Source},
 };
 use super::{
-    endpoint::Endpoint,
-    reason::reason,
-    sign_in::sign_in,
-    stream::{self, Stream},
+    carrier::Stream, endpoint::Endpoint, reason::reason, sign_in::sign_in, sockets::Seat, stream,
     wire::Wire,
 };
 use crate::clock;
@@ -98,6 +95,7 @@ impl Discovery {
     pub(super) async fn connect(
         self: &Arc<Self>,
         endpoint: &Endpoint,
+        seat: Option<&Seat>,
     ) -> Result<(Box<dyn Stream>, Master), Why> {
         let asked = clock::now();
         let mut peers = Peers {
@@ -115,7 +113,7 @@ impl Discovery {
         // Aborted with the connection.
         let mut watching = JoinSet::new();
         watching.spawn(watch);
-        let stream = stream::to(endpoint, &master.address).await;
+        let stream = stream::to(endpoint, &master.address, seat).await;
         let stream = stream.map_err(|why| Why {
             text: reason(&format_args!("{master}: {why}")),
             ..why
@@ -256,7 +254,7 @@ impl Discovery {
             Source::Sentinels { login, .. } => login,
             Source::Cluster { .. } => &endpoint.login,
         };
-        sign_in(stream::to(endpoint, address).await?, address, login).await
+        sign_in(stream::to(endpoint, address, None).await?, address, login).await
     }
 
     /// The owner of a slot must say itself that it still is: another server may have got its address, or it may

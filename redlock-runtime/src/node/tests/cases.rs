@@ -346,7 +346,7 @@ async fn only_a_master_with_data_of_its_own_is_durable() {
     let info = redis::IntoConnectionInfo::into_connection_info(server.url(3)).unwrap();
     let endpoint = info.into();
     let facts = async || {
-        let opened = connection::Connection::open(&endpoint).await;
+        let opened = connection::Connection::open(&endpoint, None).await;
         opened.map(|connection| connection.facts)
     };
     let first = facts().await.unwrap();

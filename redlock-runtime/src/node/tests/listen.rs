@@ -31,7 +31,7 @@ async fn asked(requests: usize) -> (Server, UnixStream) {
     let ours = tokio::net::UnixStream::from_std(ours).unwrap();
     let info = redis::IntoConnectionInfo::into_connection_info("redis://127.0.0.1:1");
     let endpoint = Endpoint::from(info.unwrap());
-    let mut server = Server::new(NODE, Box::new(endpoint), "listener".into());
+    let mut server = Server::new(NODE, Box::new(endpoint), "listener".into(), None);
     let session = Session::new(Wire::new(Box::new(ours)), Refused::new());
     server.connection = CONNECTION;
     server.state = State::Open(Box::new(session));

@@ -61,7 +61,7 @@ impl Clients {
                 Self::Distkit(client.get_connection_manager().await?)
             }
             Subject::Postgres => Self::Postgres(Advisory::new(&urls[0])),
-            ours => Self::Ours(redlock(ours, urls).await?, ours),
+            ours => Self::Ours(redlock(urls).await?, ours),
         })
     }
 
@@ -84,11 +84,8 @@ impl Clients {
 }
 
 /// The defaults that users get, but servers that have just been started vote at once.
-pub(crate) async fn redlock(way: Subject, urls: &[String]) -> Result<Redlock, ConfigError> {
-    let mut builder = Redlock::builder().nodes(urls).assume_fresh(true);
-    if way.is_in_runtime() {
-        builder = builder.runtime(Handle::current());
-    }
+pub(crate) async fn redlock(urls: &[String]) -> Result<Redlock, ConfigError> {
+    let builder = Redlock::builder().nodes(urls).assume_fresh(true);
     builder.build().await
 }
 

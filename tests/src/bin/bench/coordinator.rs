@@ -52,7 +52,7 @@ impl<'a> Bench<'a> {
                     subject.name()
                 );
                 result.rounds.push(match workload {
-                    Workload::Leases => self.run_leases(subject)?,
+                    Workload::Leases => self.run_leases()?,
                     _ => self.run(subject, workload)?,
                 });
                 result.load = load();
@@ -125,12 +125,12 @@ impl<'a> Bench<'a> {
     }
 
     /// One process with many locks.
-    fn run_leases(&self, subject: Subject) -> Result<Figures, Box<dyn Error>> {
+    fn run_leases(&self) -> Result<Figures, Box<dyn Error>> {
         for node in &self.cluster {
             node.command(&["FLUSHALL"]);
         }
         let (leases, urls) = (self.options.leases.to_string(), self.cluster.url_list());
-        let worker = Worker::of_this_program(&["leases", subject.name(), &leases, &urls], &[]);
+        let worker = Worker::of_this_program(&["leases", &leases, &urls], &[]);
         let report = loop {
             let line = worker.wait_line(|_| true);
             if line.starts_with('{') {

@@ -12,7 +12,7 @@ use redlock_tests::processor_time;
 use serde_json::{Value, json};
 use tokio::{runtime, task::JoinSet};
 
-use crate::{client::redlock, subject::Subject};
+use crate::client::redlock;
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -25,12 +25,12 @@ const WATCHED: Duration = Duration::from_secs(12);
 /// How often the process says that it works: the harness gives up one that says nothing for longer.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
-/// A process that measures `subject` with `count` locks, and says what came of it, in JSON.
+/// A process that measures `count` locks, and says what came of it, in JSON.
 pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let [subject, count, urls] = arguments else {
+    let [count, urls] = arguments else {
         return Err("this process is started by the benchmark".into());
     };
-    let (subject, count) = (Subject::parse(subject)?, count.parse()?);
+    let count = count.parse()?;
     let urls: Vec<String> = urls.split(',').map(str::to_owned).collect();
     thread::spawn(|| {
         loop {
@@ -39,7 +39,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         }
     });
     runtime::Runtime::new()?.block_on(async {
-        let redlock = redlock(subject, &urls).await?;
+        let redlock = redlock(&urls).await?;
         let report = measure(&redlock, count).await;
         let _ = redlock.shutdown(LEASE).await;
         // A machine that is too slow for so many must not cost the run its other figures.

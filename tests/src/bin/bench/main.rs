@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p redlock-tests --bin bench -- [--seconds 1] [--rounds 3] [--json]
-//!     [--nodes 5,3,1] [--only W1,W2,..] [--subjects floor,in-runtime,..] [--leases 100000]
+//!     [--nodes 5,3,1] [--only W1,W2,..] [--subjects floor,ours,..] [--leases 100000]
 //! cargo run --release -p redlock-tests --bin bench -- --json > results.json
 //! cargo run --release -p redlock-tests --bin bench -- write tests/BENCHMARK.md < results.json
 //! ```

@@ -23,15 +23,13 @@ enum Row {
     Sections,
 }
 
-const WAYS: [(Subject, &str); 8] = [
+const WAYS: [(Subject, &str); 6] = [
     (Subject::Floor, "plain commands"),
     (Subject::Rslock, "rslock"),
     (Subject::Distkit, "distkit, one server"),
     (Subject::Postgres, "PostgreSQL, one server"),
     (Subject::Ours, "guards"),
     (Subject::OursClosure, "closures"),
-    (Subject::InRuntime, "guards, in the runtime"),
-    (Subject::InRuntimeClosure, "closures, in the runtime"),
 ];
 
 const FAMILY: [(Subject, &str); 6] = [

@@ -14,15 +14,10 @@ named! {
         Distkit = "distkit",
         /// Advisory locks of one PostgreSQL server.
         Postgres = "postgres",
-        /// The engine on its own thread; the release is awaited.
+        /// The release is awaited.
         Ours = "ours",
-        /// The engine on its own thread; a closure, as in an annotated function, which sends the
-        /// release and returns.
+        /// A closure, as in an annotated function, which sends the release and returns.
         OursClosure = "ours-closure",
-        /// The engine on the caller's runtime; the release is awaited.
-        InRuntime = "in-runtime",
-        /// The engine on the caller's runtime; a closure.
-        InRuntimeClosure = "in-runtime-closure",
         /// As `Ours`, of two keys.
         TwoKeys = "two-keys",
         /// As `Ours`, kept for a while after its release.
@@ -49,21 +44,17 @@ impl Subject {
             | Self::Shared
             | Self::Blocking => workload == Workload::Free && nodes == NODES,
             Self::Distkit | Self::Postgres => nodes == NODES && workload.is_for_one_server(),
-            Self::Ours | Self::InRuntime => true,
+            Self::Ours => true,
             _ => workload != Workload::Leases,
         }
     }
 
-    pub(crate) const fn is_in_runtime(self) -> bool {
-        matches!(self, Self::InRuntime | Self::InRuntimeClosure)
-    }
-
     pub(crate) const fn is_closure(self) -> bool {
-        matches!(self, Self::OursClosure | Self::InRuntimeClosure)
+        matches!(self, Self::OursClosure)
     }
 
     /// Whether it is a plain lock of the library, which the targets are about.
     pub(crate) const fn is_plain(self) -> bool {
-        matches!(self, Self::Ours | Self::OursClosure) || self.is_in_runtime()
+        matches!(self, Self::Ours | Self::OursClosure)
     }
 }

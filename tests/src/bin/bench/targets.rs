@@ -84,14 +84,8 @@ impl<'a> Checks<'a> {
     }
 
     fn free(&mut self, ours: &Result) {
-        // The engine's thread waits for replies, and wakes the caller. Without one it should be 0.9.
-        let p50 = if ours.subject.is_in_runtime() {
-            0.85
-        } else {
-            1.25
-        };
         let of = (Subject::Floor, Workload::Free);
-        self.than(ours, of, "p50", AtMost(p50), ratio("wait_p50_us"));
+        self.than(ours, of, "p50", AtMost(1.25), ratio("wait_p50_us"));
         self.cpu_of_nodes(ours, 0.8);
         // One part in 2.5, and in 1.5.
         let cpu = if ours.subject.is_closure() {
@@ -146,17 +140,14 @@ impl<'a> Checks<'a> {
     }
 
     fn one_key(&mut self, ours: &Result) {
-        let way = ours.subject;
-        let times = match (way.is_closure(), way.is_in_runtime()) {
-            (true, true) => 20.0,
-            (true, false) => 8.0,
-            (false, true) => 10.0,
-            (false, false) => 5.0,
+        let times = match ours.subject.is_closure() {
+            true => 8.0,
+            false => 5.0,
         };
         let of = (Subject::Rslock, Workload::OneKey);
         self.than(ours, of, "cycles", AtLeast(times), ratio("cycles_per_s"));
         self.shares(ours, 0.95, 1.05);
-        let most = if way.is_closure() { 2.5 } else { 2.0 };
+        let most = if ours.subject.is_closure() { 2.5 } else { 2.0 };
         self.add(ours, "p99 / mean wait", AtMost(most), ours.with(ours, tail));
     }
 

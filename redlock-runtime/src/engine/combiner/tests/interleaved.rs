@@ -77,6 +77,17 @@ fn caller(combiner: &Combiner, number: u64, inside: &AtomicU32) {
     }
 }
 
+/// What comes meanwhile is looked at by the pump, or by who keeps it from that. Else this never ends.
+fn pump(combiner: &Combiner) {
+    for _ in 0..3 {
+        combiner.has_come();
+        while let Outcome::Unfinished = combiner.work(None) {}
+        while combiner.signal.is_given() {
+            thread::yield_now();
+        }
+    }
+}
+
 fn run(do_callers_work: bool) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let node = format!("interleaved-{}", RUNS.fetch_add(1, Ordering::Relaxed));
@@ -98,7 +109,11 @@ fn run(do_callers_work: bool) {
             thread::spawn(move || caller(&combiner, number, &inside))
         })
         .collect();
-    for caller in callers {
+    let pumps = {
+        let combiner = combiner.clone();
+        thread::spawn(move || pump(&combiner))
+    };
+    for caller in callers.into_iter().chain([pumps]) {
         caller.join().unwrap();
     }
     is_over.store(true, Ordering::SeqCst);
