@@ -38,6 +38,9 @@ const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 // A node that refuses to delete names its last holder until the key expires: for a minute, if that was the lease.
 const ASKS_ALL_EVERY: u32 = 8;
 
+/// Where no node tells of changes, one in this number of looks also reads the key at another node.
+const READS_EVERY: u32 = 3;
+
 /// Who has no more ahead than this many times the permits asks at each change.
 const NEAR: u32 = 2;
 
@@ -230,18 +233,12 @@ impl Place {
     pub(super) fn doubts_leader(&mut self, now: Instant) -> bool {
         let time = self.ahead.time();
         let doubts = self.doubts_from.take_if(|at| at.after(time) <= now);
-        self.doubts += u32::from(doubts.is_some());
+        self.doubts += u32::from(doubts.is_some() && self.listens());
         // The others also say when their keys expire, of which they do not tell. Once it is worth it.
         let is_quiet = self.holder_stays == 1;
-        let is_due = match self.is_told {
-            // The first alone: others would only disturb it, and it finds out for all.
-            true => {
-                self.ahead.count == 0 && (self.looks.is_multiple_of(ASKS_ALL_EVERY) || is_quiet)
-            }
-            // Without notices nobody else would ever report that the leader is wrong.
-            false => self.looks.is_multiple_of(ASKS_ALL_EVERY / 2),
-        };
-        doubts.is_some() || is_due
+        let is_due = is_quiet || self.looks.is_multiple_of(ASKS_ALL_EVERY);
+        // The first alone: others would only disturb it, and it finds out for all.
+        doubts.is_some() || self.is_told && self.ahead.count == 0 && is_due
     }
 
     pub(super) fn doubts_by(&mut self, at: Instant) {
@@ -441,14 +438,25 @@ impl Backoff {
         }
     }
 
-    /// Reads the key of another owner on a node that tells of the next change then.
+    /// Nobody tells that the leader is wrong: one of the others is asked, another one each time.
+    fn read_elsewhere(&mut self, cx: &mut Cx<'_>) {
+        let Place { leader, looks, .. } = self.waiter.place;
+        let others = cx.nodes.in_order(cx.name);
+        let others: Vec<NodeId> = others.filter(|node| Some(*node) != leader).collect();
+        if looks.is_multiple_of(READS_EVERY) && !others.is_empty() {
+            let turn = (looks / READS_EVERY) as usize;
+            self.listen(others[turn % others.len()], cx);
+        }
+    }
+
+    /// Reads the key of another owner on a node that tells of the next change then, if it can.
     fn listen(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         let key = Arc::clone(cx.name);
         let body = Request::Watch { key, owner: None };
         let armed = &mut self.waiter.place.armed;
+        let is_asked = !armed.contains(&node) && cx.tell(node, Ask::Await, body);
         // One that tells of nothing would put off the next look.
-        let tells = cx.nodes.tells_changes(node);
-        if tells && !armed.contains(&node) && cx.tell(node, Ask::Await, body) {
+        if is_asked && cx.nodes.tells_changes(node) {
             armed.push(node);
         }
     }
@@ -500,10 +508,17 @@ impl Key {
         if count <= 1 || backoff.waiter.place.looks > 1 {
             backoff.arm(self.last_refusal(), cx);
         }
-        let Place { leader, armed, .. } = &backoff.waiter.place;
+        let Place {
+            leader, ref armed, ..
+        } = backoff.waiter.place;
         let is_told = leader.is_some_and(|leader| armed.contains(&leader))
             && armed.len() >= quorum::majority(cx.nodes.count());
         backoff.waiter.place.is_told = is_told;
+        let tells = |node: &NodeId| cx.nodes.tells_changes(*node);
+        let all_tell = cx.nodes.ids().filter(tells).count() >= quorum::majority(cx.nodes.count());
+        if !leader.is_some_and(|leader| tells(&leader) && all_tell) {
+            backoff.read_elsewhere(cx);
+        }
         let look = backoff.waiter.place.look_after();
         // Waiters that were refused together must not come back together.
         let look = look - jitter(look / 8, random);
@@ -535,7 +550,7 @@ impl Key {
         let is_line = waiter.params.permits > 0;
         let mut backoff = Backoff::new(waiter, until);
         // One lock goes to one of those ahead. Of several permits the next may be free sooner than that.
-        if let Some(leader) = leader.filter(|_| is_line) {
+        if let Some(leader) = leader.filter(|leader| is_line && cx.nodes.tells_changes(*leader)) {
             backoff.listen(leader, cx);
         }
         self.front = backoff.into();
