@@ -257,7 +257,8 @@ impl Lock {
     ///   it. A [re-entrant](Self::reentrant) call joins an enclosing permit of a lock with as many permits or fewer.
     /// - Fencing tokens are unique, and rise from holder to holder of *one* permit. Two holders at a time can have them
     ///   in any order, so do not fence a row that holders of several permits write.
-    /// - Waiting calls stand in one queue for all permits, in order within a process if their options are the same.
+    /// - Waiting calls stand in one queue for all permits, in order within a process if their options are the same. A
+    ///   process passes on as many permits as there are for each; others wait only for those that it has beyond that.
     /// - Without [`wait`](Self::wait), a call tries one permit, then one that a server reports free, then the one taken
     ///   longest ago. It can fail although some permit was free at each moment, if permits change hands meanwhile.
     ///   [`retry_after`](LockError::retry_after) is the earliest end of a permit.

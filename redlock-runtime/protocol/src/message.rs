@@ -349,7 +349,9 @@ pub enum Request {
         permits: u32,
         /// The slot to begin with: clients that are told of the same one meet there.
         start: u32,
-        /// The place.
+        /// The caller needs several slots, so a share of them may not be enough for it.
+        needs_several: bool,
+        /// The place. A process that has its share of the slots takes none: those that have less go first.
         ticket: Ticket,
     },
     /// Does the key carry the owner, or any? And tell when that changes. Answered by `Ours`, `Taken`
@@ -478,8 +480,8 @@ pub enum Reply {
     Granted {
         /// The first number of the block.
         first: Token,
-        /// Another process waits that cannot share the key with this owner. Only the node says so that has
-        /// been given a ticket.
+        /// Another process waits that cannot share the key with this owner, or for a slot as this one is. Only the
+        /// node says so that has been given a ticket, or that keeps the queue for the slots.
         has_remote_waiter: bool,
     },
     /// Acquire with a ticket, stand: the lock is free, but others have waited longer.
@@ -488,8 +490,6 @@ pub enum Reply {
     Turn {
         /// Which one.
         slot: u32,
-        /// Other processes wait.
-        has_remote_waiter: bool,
     },
     /// Stand: no slot is free.
     Full {
@@ -501,6 +501,8 @@ pub enum Reply {
         ahead: Ahead,
         /// The line has got its key by this request, so the process that has asked cannot have read it yet.
         is_new: bool,
+        /// A process that has this number of slots takes no place, and need not let others have them.
+        share: u32,
     },
     /// Acquire, put back: the key exists.
     Held {

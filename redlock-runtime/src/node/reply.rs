@@ -132,20 +132,19 @@ fn refusal(remaining: i64, holder: &[u8], ahead: Ahead) -> Option<Reply> {
 
 /// What stand.lua says.
 fn stood(answer: &Value, permits: u32) -> Option<Reply> {
-    let Value::Array(values) = answer else {
-        return None;
-    };
     let slot = |slot: i64| u32::try_from(slot).ok().filter(|slot| *slot < permits);
+    let values = match answer {
+        Value::Int(own) => return Some(Reply::Turn { slot: slot(*own)? }),
+        Value::Array(values) => values,
+        _ => return None,
+    };
     match &values[..] {
-        [Value::Int(own), Value::Int(has_waiter @ 0..=1)] => Some(Reply::Turn {
-            slot: slot(*own)?,
-            has_remote_waiter: *has_waiter == 1,
-        }),
         [
             Value::Int(remaining),
             Value::Int(first),
             standing @ ..,
             Value::Int(is_new @ 0..=1),
+            Value::Int(share @ 0..),
         ] => {
             let first = match first {
                 -1 => None,
@@ -158,6 +157,7 @@ fn stood(answer: &Value, permits: u32) -> Option<Reply> {
                     remaining: time_left(*remaining),
                     ahead,
                     is_new: *is_new == 1,
+                    share: u32::try_from(*share).ok()?,
                 }),
                 -2 if ahead.count > 0 => Some(Reply::Queued(ahead)),
                 _ => None,

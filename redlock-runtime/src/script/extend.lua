@@ -9,7 +9,7 @@ end
 if overflow then
   return overflow
 end
-ttl = ARGV[2]
+ttl, waits_at = ARGV[2], KEYS[3]
 remaining = redis.call('PTTL', KEYS[1])
 -- Written seldom: each time wakes the clients that watch the key.
 if remaining >= 0 and remaining < tonumber(ttl) then

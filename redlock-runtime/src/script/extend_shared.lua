@@ -12,7 +12,7 @@ if is_alone then
   redis.pcall('HDEL', KEYS[3], string.sub(ARGV[1], 1, 18), 'free')
   set_reader(readers, ARGV[1], ends)
 end
-ttl = ARGV[2]
+ttl, waits_at = ARGV[2], KEYS[3]
 remaining = ends - now
 -- Written seldom: each time wakes the clients that watch the key.
 if remaining < tonumber(ttl) then

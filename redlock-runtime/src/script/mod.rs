@@ -98,12 +98,13 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             owner,
             permits,
             start,
+            needs_several,
             ticket,
         } => {
             let mut command = run_on(&STAND, &[Key(key), Queue(key)]);
             let (permits, start) = (u64::from(*permits), u64::from(*start));
             command.extend([Word::Owner(*owner), Number(permits), Number(start)]);
-            command.extend([Text(""); 3]);
+            command.extend([flag(*needs_several), Text(""), Text("")]);
             command.extend(words_of_ticket(*ticket, Mode::Exclusive));
             command
         }
@@ -132,8 +133,9 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
             admission,
             ticket,
         } => {
-            let keys = [Key(key), Key(hash), Queue(key)];
+            let keys = [Key(key), Key(hash), Queue(waited_at(key))];
             let mut command = match (ticket, mode) {
+                (None, Mode::Exclusive) if line_of(key).is_some() => run(&ACQUIRE, &keys),
                 (None, Mode::Exclusive) => run(&ACQUIRE, &keys[..2]),
                 (None, Mode::Shared) => run(&ACQUIRE_SHARED, &keys[..2]),
                 (Some(_), _) => run(&ACQUIRE_IN_ORDER, &keys),

@@ -2,8 +2,8 @@
 -- KEYS: lock, or the line of a lock with permits; and, as the last, queue, a hash. By process: '<came> <since> <until>
 --   <grace> <mode>'. When it came, by its own clock; since when it waits and until when the place lasts, in ms of
 --   this node's clock; for how many ms those behind it leave it a lock that is free; and x if it is to have the lock
---   alone, s if it shares it. By the number of a slot that is left to a process which was told of it: '<until>'. By
---   'free': since when the lock has been free and left to those ahead
+--   alone or several permits, s if it shares it or is to have one permit. By the number of a slot that is left to a
+--   process which was told of it: '<until>'. By 'free': since when the lock has been free and left to those ahead
 -- ARGV: owner, five of the script's, and the ticket: came, ms waited, ms that its place lasts (0: it takes none),
 --   grace, mode, and 1 if the order counts, else 0: it goes before those ahead then, and leaves them their places
 local queue = KEYS[#KEYS]
@@ -32,23 +32,27 @@ for i = 1, #fields, 2 do
       since = tonumber(from)
     end
     -- Those that share the lock do not wait for each other.
-    places[field] = {since = tonumber(from), grace = tonumber(grace), excludes = mode == 'x' or how == 'x'}
+    places[field] = {since = tonumber(from), grace = tonumber(grace), excludes = mode == 'x' or how == 'x', how = how}
   end
 end
 
 -- Those that came before. The process that has the lock is not ahead any more.
-local ahead, grace = {}, 0
-for other, place in pairs(places) do
-  local is_before = place.since < since or place.since == since and other < process
-  if is_before and place.excludes and other ~= process and other ~= holder then
-    ahead[#ahead + 1] = other
-    grace = grace + place.grace
+local ahead, grace
+local function look_ahead(from)
+  since, ahead, grace = from, {}, 0
+  for other, place in pairs(places) do
+    local is_before = place.since < since or place.since == since and other < process
+    if is_before and place.excludes and other ~= process and other ~= holder then
+      ahead[#ahead + 1] = other
+      grace = grace + place.grace
+    end
   end
+  if #ahead == 0 and places[holder] then
+    grace = places[holder].grace
+  end
+  grace = math.min(grace, 40)
 end
-if #ahead == 0 and places[holder] then
-  grace = places[holder].grace
-end
-grace = math.min(grace, 40)
+look_ahead(since)
 
 -- The lock is free: the process may have it, because nobody is ahead or all of them have had their time.
 local function is_next()

@@ -1,17 +1,40 @@
 -- Which slot of a lock with permits is free for a process, in the order of a queue. It is advice, and this node's: all
 -- nodes are asked for the slot then.
 -- KEYS: line, with which the names of the slots begin, queue
--- ARGV: those of places.lua; the script's own are how many permits there are, the slot to begin with, and nothing
--- {slot, other process waits (1 or 0)}: it is free, and is left to the process for a moment
+-- ARGV: those of places.lua; the script's own are how many permits there are, the slot to begin with, 1 if the caller
+--   needs several of them, else 0, and nothing
+-- slot: it is free, and is left to the process for a moment
 -- {remaining ms of the slot that ends first, -1 if none ever does, -2 if some are free but not for this process; that
 --   slot, -1 if one is left to another process; then how many are ahead, and their grace together; and 1 if the line
---   had no key, or it has expired: nobody who has read it before is told of a release, else 0}
+--   had no key, or it has expired: nobody who has read it before is told of a release, else 0; and how many slots
+--   there are for each process, 0 if another one needs several}
 local permits, start = tonumber(ARGV[2]), tonumber(ARGV[3])
 local names = {}
 for slot = 1, permits do
   names[slot] = KEYS[1] .. slot - 1
 end
 local held = redis.call('MGET', unpack(names))
+
+-- Each process that has slots or waits is to have its share. One that has takes no place: those that have less go first.
+local counts, processes, share = {[process] = 0}, 1, nil
+for _, value in ipairs(held) do
+  if value then
+    -- What is no owner's counts as one process.
+    local holder = #value == 36 and string.sub(value, 1, 18) or ''
+    processes = processes + (counts[holder] and 0 or 1)
+    counts[holder] = (counts[holder] or 0) + 1
+  end
+end
+for other, place in pairs(places) do
+  processes = processes + (counts[other] and 0 or 1)
+  share = share or other ~= process and place.how == 'x' and 0
+end
+share = share or math.floor(permits / processes)
+if ARGV[4] == '0' and counts[process] > 0 and counts[process] >= share then
+  ARGV[9] = '0'
+  look_ahead(now)
+end
+
 local slots = {}
 for i = 0, permits - 1 do
   local slot = (start + i) % permits
@@ -29,9 +52,10 @@ if own and (#slots > #ahead or is_next()) then
   local lasts = math.min(math.max(ARGV[10], 1), 40)
   redis.pcall('HSET', queue, own, string.format('%.0f', now + lasts))
   redis.pcall('PEXPIRE', queue, 1000)
-  return {own, next(places) and 1 or 0}
+  return own
 end
 
+mode = ARGV[4] == '1' and 'x' or 's'
 keep_place(true, own)
 -- Who reads it is told when a slot is released.
 local is_new = ARGV[9] ~= '0' and redis.pcall('SET', KEYS[1], '1', 'NX', 'PX', 10000)
@@ -50,4 +74,4 @@ if not own then
     end
   end
 end
-return {remaining, first, #ahead, grace, is_new and 1 or 0}
+return {remaining, first, #ahead, grace, is_new and 1 or 0, share}

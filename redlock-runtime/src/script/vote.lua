@@ -40,6 +40,8 @@ local remaining
 -- How the process stands in the queue, and whether others wait there.
 local standing
 local is_waited_for = false
+-- Where to look for others that wait, if the lock is the owner's: what the script has not looked at itself.
+local waits_at
 
 -- Takes away what the script has written under the lock, where there was nothing of the owner's and more
 -- than that is to be deleted.

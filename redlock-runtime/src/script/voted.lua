@@ -30,11 +30,12 @@ if type(kept) == 'table' then
   end
   return kept
 end
-if remaining then
-  -- Others have places, or had them a moment ago. There is no queue in the usual case.
-  local places = redis.pcall('HGETALL', KEYS[3])
-  is_waited_for = #places > 2 or #places == 2 and places[1] ~= string.sub(ARGV[1], 1, 18)
-elseif first == ARGV[5] and not is_waited_for then
+-- Others have places, or had them a moment ago. There is no queue in the usual case.
+local places = waits_at and redis.pcall('HGETALL', waits_at) or {}
+for i = 1, #places, 2 do
+  is_waited_for = is_waited_for or #places[i] == 18 and places[i] ~= string.sub(ARGV[1], 1, 18)
+end
+if not remaining and first == ARGV[5] and not is_waited_for then
   return 1
 end
 return {tonumber(first) or 0, is_waited_for and 1 or 0, remaining}

@@ -137,7 +137,7 @@ impl Key {
     /// Asks for the lock under a new owner. The lease counts from now. If no majority can vote,
     /// nothing is sent that could not be of use.
     pub(super) fn attempt(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
-        if self.is_line() {
+        if self.line().is_some() {
             return self.attempt_slot(waiter, cx);
         }
         let process = u128::from(cx.nodes.process().0);
@@ -201,7 +201,7 @@ impl Key {
             Some(split) => split.until.since(now),
             None => Duration::ZERO,
         };
-        if !is_ordered && !is_shared && !self.is_line() && lasts.is_zero() {
+        if !is_ordered && !is_shared && self.line().is_none() && lasts.is_zero() {
             return None;
         }
         let came = match &mut self.contention {

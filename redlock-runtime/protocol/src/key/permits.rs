@@ -8,8 +8,10 @@
 //! leader is asked, and says which slot is free for it, or that none is. The leader leaves that slot to the process
 //! for a moment, and the process asks all nodes for it. So nobody asks for slots that others have.
 //!
-//! A slot that this process has passes from one caller to the next like any lock, without any node. When it is
-//! released, the node deletes the key of the line, by which those who wait hear of it.
+//! A slot that this process has passes from one caller to the next like any lock, without any node. Of as many slots as
+//! there are for each process, its *share*, it does so while others wait, too, and it takes no place while it has them:
+//! so processes that all have their share leave each other alone. When a slot is released, the node deletes the key of
+//! the line, by which those who wait hear of it.
 
 use std::{collections::BTreeSet, mem, time::Duration};
 
@@ -53,9 +55,11 @@ enum Role {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+pub(super) struct Line {
     /// The slots that this process has or asks for.
     busy: BTreeSet<u32>,
+    /// See [`Reply::Full`].
+    share: u32,
     /// In the queue, while no waiter is at the front.
     place: Place,
     /// The slot that was asked for last: the next question begins behind it, in case it got no slot.
@@ -69,7 +73,7 @@ struct Line {
 }
 
 #[derive(Debug)]
-struct Slot {
+pub(super) struct Slot {
     number: u32,
     /// A waiter has been sent here, and the line has not heard that the slot is free again.
     is_taken: bool,
@@ -83,11 +87,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) enum Move {
     /// To a slot: this waiter asks for it.
-    Take {
-        slot: u32,
-        waiter: Box<Waiter>,
-        has_remote_waiter: bool,
-    },
+    Take { slot: u32, waiter: Box<Waiter> },
     /// To the line: the slot has been won for this waiter, or for one who called before.
     Won(Box<Waiter>),
     /// To the line: this waiter has not got the slot.
@@ -166,13 +166,8 @@ impl Key {
         self.contention.as_mut()?.permits.as_mut()
     }
 
-    fn line(&mut self) -> Option<&mut Line> {
+    pub(super) fn line(&mut self) -> Option<&mut Line> {
         self.permits_mut()?.line()
-    }
-
-    pub(super) fn is_line(&self) -> bool {
-        let role = self.permits().map(|permits| &permits.role);
-        matches!(role, Some(Role::Line(_)))
     }
 
     /// Callers wait here for one of its slots.
@@ -185,6 +180,12 @@ impl Key {
     pub(crate) fn has_all(&self, permits: u32) -> bool {
         let role = self.permits().map(|permits| &permits.role);
         matches!(role, Some(Role::Line(line)) if line.busy.range(..permits).count() as u32 == permits)
+    }
+
+    /// The process has no more slots than it may keep while others wait.
+    pub(crate) fn keeps_slots(&mut self) -> bool {
+        let line = self.line();
+        line.is_some_and(|line| line.busy.len() as u32 <= line.share)
     }
 
     /// The place in the queue of one who goes away from the front, for the next one.
@@ -222,7 +223,7 @@ impl Key {
             .line()
             .and_then(|line| slots.find(|slot| !line.busy.contains(slot)));
         match slot {
-            Some(slot) => self.take(slot, waiter, false, cx),
+            Some(slot) => self.take(slot, waiter, cx),
             // This process has all slots itself: only one of its own callers can free one.
             None if waiter.wait_until <= cx.now() => self.back_off_or_refuse(waiter, cx),
             None => {
@@ -233,7 +234,7 @@ impl Key {
         }
     }
 
-    fn take(&mut self, slot: u32, mut waiter: Waiter, has_remote_waiter: bool, cx: &mut Cx<'_>) {
+    fn take(&mut self, slot: u32, mut waiter: Waiter, cx: &mut Cx<'_>) {
         // The place stays with the line: the next caller here goes on with it, or it is given up.
         self.leave(mem::take(&mut waiter.place), cx);
         if let Some(Permits {
@@ -245,11 +246,7 @@ impl Key {
             line.last = slot;
             waiter.split_slots = line.split_slots;
             let waiter = Box::new(waiter);
-            moves.push(Move::Take {
-                slot,
-                waiter,
-                has_remote_waiter,
-            });
+            moves.push(Move::Take { slot, waiter });
         }
     }
 
@@ -309,6 +306,7 @@ impl Key {
             owner: Owner(u128::from(cx.nodes.process().0) << 64),
             permits,
             start: start.unwrap_or(0),
+            needs_several: waiter.section.is_part(),
             ticket,
         };
         let told = asked.last().copied();
@@ -367,13 +365,10 @@ impl Key {
         match reply {
             _ if waiter.is_late(cx.now()) => self.back_off_or_refuse(waiter, cx),
             reply if asked.len() > 1 => self.on_stood_elsewhere(asked, waiter, reply, cx),
-            Ok(Reply::Turn {
-                slot,
-                has_remote_waiter,
-            }) => {
+            Ok(Reply::Turn { slot }) => {
                 // The node has taken the place away with this reply, so there is none to give up.
                 waiter.place.is_taken = false;
-                self.take_free(slot, waiter, has_remote_waiter, cx);
+                self.take_free(slot, waiter, cx);
             }
             Ok(Reply::Queued(ahead)) if waiter.goes_on_waiting(cx.now()) => {
                 waiter.place.on_ahead(ahead.believed(), cx.now());
@@ -386,6 +381,7 @@ impl Key {
                 remaining,
                 ahead,
                 is_new,
+                share,
             }) => {
                 let mut verdicts = vec![Verdict::NotAsked; cx.nodes.count()];
                 verdicts[node.0] = Verdict::HeldByAnother { remaining };
@@ -397,6 +393,8 @@ impl Key {
                     key: None,
                     attempts: 0,
                 };
+                waiter.place.has_share = self.has_share(&waiter, share, cx.now());
+                waiter.place.is_taken &= !waiter.place.has_share;
                 waiter.place.held_at = asked;
                 waiter.place.on_ahead(ahead.believed(), cx.now());
                 if is_new {
@@ -411,6 +409,15 @@ impl Key {
         }
     }
 
+    /// The process has as many slots as the leader says are its share, and this waiter needs no more.
+    fn has_share(&mut self, waiter: &Waiter, share: u32, now: Instant) -> bool {
+        let own = self.line().map_or(0, |line| {
+            line.share = share;
+            line.busy.len() as u32
+        });
+        own > 0 && own >= share && !waiter.section.is_part() && waiter.goes_on_waiting(now)
+    }
+
     fn on_stood_elsewhere(
         &mut self,
         asked: Vec<NodeId>,
@@ -420,16 +427,13 @@ impl Key {
     ) {
         let (now, patience) = (cx.now(), cx.nodes.hedge_delay());
         match reply {
-            Ok(Reply::Turn {
-                slot,
-                has_remote_waiter,
-            }) => {
+            Ok(Reply::Turn { slot }) => {
                 if !waiter.place.is_free_elsewhere(slot, patience, now) {
                     // Not deaf: a slow node may have made this a long time, and the leader tells of others.
                     return self.back_off(waiter, cx);
                 }
                 waiter.asks_all = true;
-                self.take_free(slot, waiter, has_remote_waiter, cx);
+                self.take_free(slot, waiter, cx);
             }
             reply => {
                 if let Ok(Reply::Full {
@@ -447,7 +451,7 @@ impl Key {
     }
 
     /// A node says that the slot is free.
-    fn take_free(&mut self, slot: u32, mut waiter: Waiter, is_waited_for: bool, cx: &mut Cx<'_>) {
+    fn take_free(&mut self, slot: u32, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let is_outage = self.last_refusal().lacks_quorum();
         let permits = waiter.params.permits;
         let is_in_vain = |line: &&mut Line| line.is_lost && (is_outage || line.losses >= permits);
@@ -466,7 +470,7 @@ impl Key {
             return self.pause_after_loss(waiter, cx);
         }
         self.contention().leave();
-        self.take(slot, waiter, is_waited_for, cx);
+        self.take(slot, waiter, cx);
     }
 
     /// The leader says that no slot is free, and how long the key of the first lives that will be.
@@ -561,7 +565,7 @@ impl Key {
         self.front = Backoff::new(waiter, until).into();
     }
 
-    /// One who has not got a slot waits on, before all that have called later.
+    /// One who has not got a slot waits on, before all that have called later; or one who may follow in a slot's turn.
     pub(crate) fn on_return(&mut self, mut waiting: Waiting) {
         match &mut self.front {
             Front::BackingOff(backoff) if waiting.rank() < backoff.waiter.rank() => {
@@ -673,18 +677,12 @@ impl Key {
 // ---- a slot
 
 impl Key {
-    fn slot(&mut self) -> Option<&mut Slot> {
+    pub(super) fn slot(&mut self) -> Option<&mut Slot> {
         self.permits_mut()?.slot()
     }
 
     /// A waiter asks for this slot.
-    pub(crate) fn on_take(
-        &mut self,
-        number: u32,
-        waiter: Waiter,
-        has_remote_waiter: bool,
-        cx: &mut Cx<'_>,
-    ) {
+    pub(crate) fn on_take(&mut self, number: u32, waiter: Waiter, cx: &mut Cx<'_>) {
         let role = Role::Slot(Slot {
             number,
             is_taken: true,
@@ -693,10 +691,6 @@ impl Key {
         });
         self.contention().permits = Some(Permits::new(role));
         self.attempt(waiter, cx);
-        if let Front::Acquiring(attempt) = &mut self.front {
-            // Only the leader of the line knows yet: slots are asked for without a ticket, so a grant tells of nobody.
-            attempt.claim.has_remote_waiter = has_remote_waiter;
-        }
     }
 
     /// The slot can be given to a caller. Who has called first gets the slot, whoever has asked for it.
@@ -705,11 +699,6 @@ impl Key {
             slot.is_won = true;
         }
         self.send(Move::Won(Box::new(waiter)));
-    }
-
-    pub(super) fn is_slot(&self) -> bool {
-        let role = self.permits().map(|permits| &permits.role);
-        matches!(role, Some(Role::Slot(_)))
     }
 
     /// It has been won, and is not given to a caller yet.
@@ -745,17 +734,17 @@ impl Key {
         });
     }
 
-    /// The section is the last in a turn that goes on if another one follows.
-    pub(crate) fn passes_on(&self, section: SectionId, now: Instant) -> bool {
-        match &self.front {
-            Front::Held(held) => held.has_only(section) && !held.has_had_its_share(now),
-            _ => false,
+    /// The section is the last in a turn that goes on if another one follows: others do not wait for this slot, or it
+    /// is one that the process keeps.
+    pub(crate) fn passes_on(&mut self, section: SectionId, is_kept: bool, now: Instant) -> bool {
+        let Front::Held(held) = &mut self.front else {
+            return false;
+        };
+        if is_kept {
+            // Another turn, so that those who wait are heard again.
+            held.began = now;
         }
-    }
-
-    /// One who waits in line may follow in the turn.
-    pub(crate) fn on_lent(&mut self, waiting: Waiting) {
-        self.queue.join(waiting);
+        held.has_only(section) && !held.has_had_its_share(now)
     }
 
     /// Other processes wait, and go first.

@@ -437,7 +437,7 @@ impl Key {
     }
 
     fn start_next(&mut self, cx: &mut Cx<'_>) -> bool {
-        if !self.is_slot() {
+        if self.slot().is_none() {
             let Front::Held(held) = &mut self.front else {
                 return false;
             };

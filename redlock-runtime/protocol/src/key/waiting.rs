@@ -114,6 +114,8 @@ pub(crate) struct Place {
     is_told: bool,
     /// While the leader was being asked, it has told of a change.
     pub(super) has_changed: bool,
+    /// The process has its share of the slots.
+    pub(super) has_share: bool,
     /// So many refusals have named the same one as before.
     holder_stays: u32,
     /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as
@@ -288,6 +290,8 @@ impl Place {
     fn look_after(&self) -> Duration {
         let doublings = self.looks.saturating_sub(1).min(10);
         match (self.ahead.count, self.is_told) {
+            // Its own sections let the next ones in. If it were told of each slot, all processes would ask for it.
+            _ if self.has_share => 2 * backoff::LONGEST_POLL,
             (0 | 1, true) => backoff::LONGEST_LOOK,
             (0, false) => {
                 let pause = backoff::SHORTEST_POLL.saturating_mul(1 << doublings);
@@ -505,7 +509,10 @@ impl Key {
         let (count, time) = (ahead.count, ahead.time());
         let mut backoff = Backoff::new(waiter, now.after(backoff::LONGEST_LOOK));
         // Notices cost every node a read: those further behind learn enough from their looks.
-        if count <= 1 || backoff.waiter.place.looks > 1 {
+        let Place {
+            looks, has_share, ..
+        } = backoff.waiter.place;
+        if !has_share && (count <= 1 || looks > 1) {
             backoff.arm(self.last_refusal(), cx);
         }
         let Place {

@@ -2,7 +2,11 @@
 //!
 //! It is advice, and one node's: a grant of that node alone gives no client the lock.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{Model, Moment, Stored, Value, vote::Vote};
 use crate::{
@@ -36,6 +40,7 @@ struct Place {
     since: i64,
     until: i64,
     grace: i64,
+    /// In the line of a lock with permits, who needs several of them has it alone.
     mode: Mode,
 }
 
@@ -160,7 +165,8 @@ impl Model {
             owner,
             permits,
             start,
-            ticket,
+            needs_several,
+            mut ticket,
         } = request
         else {
             unreachable!("{request:?} asks for no slot");
@@ -173,6 +179,12 @@ impl Model {
             block: None,
         };
         let mut standing = self.standing(vote, ticket, at);
+        let (own, share) = self.share(key, (permits, owner.process()), at.now);
+        if !needs_several && own > 0 && own >= share {
+            // As one that has come just now, and does not wait.
+            (ticket.came, ticket.waited, ticket.lasts) = (u64::MAX, Duration::ZERO, Duration::ZERO);
+            standing = self.standing(vote, ticket, at);
+        }
         let now = whole_millis(at.now);
         let queue = self.queue(key, at.now);
         let promised = queue.map_or_else(BTreeMap::new, |queue| queue.promised.clone());
@@ -187,11 +199,13 @@ impl Model {
             let lasts = ticket.grace.min(Ahead::LONGEST_GRACE);
             // Others are told of other slots meanwhile, so two processes do not ask for one and split the nodes.
             queue.promised.insert(slot, now + millis(lasts).max(1));
-            return Reply::Turn {
-                slot,
-                has_remote_waiter: !queue.places.is_empty(),
-            };
+            return Reply::Turn { slot };
         }
+        let mode = match needs_several {
+            true => Mode::Exclusive,
+            false => Mode::Shared,
+        };
+        let vote = Vote { mode, ..vote };
         self.stand(vote, standing, !free.is_empty(), at);
         // Who waits reads this key, and is told of the next release because that deletes it.
         let is_new = !ticket.lasts.is_zero() && self.key(key, at.now).is_none();
@@ -210,7 +224,27 @@ impl Model {
             remaining: first.map(|(end, _)| end),
             ahead: standing.ahead,
             is_new,
+            share,
         }
+    }
+
+    /// How many slots the process has, and how many there are for each of those that have some or wait. None if another
+    /// one needs several.
+    fn share(&self, line: &str, of: (u32, Process), now: Instant) -> (u32, u32) {
+        let (permits, process) = of;
+        let held = (0..permits).filter_map(|slot| self.key(&format!("{line}{slot}"), now));
+        // What is no owner's counts as one process.
+        let held = held.map(|held| held.owner.filter(|owner| *owner != Owner::READERS));
+        let held = held.map(|owner| owner.map(Owner::process));
+        let own = held.clone().filter(|holder| *holder == Some(process));
+        let queue = self.queues.get(line).into_iter();
+        let others = queue.flat_map(|queue| queue.places.values());
+        let mut others = others.filter(|place| place.process != process);
+        let waiting = others.clone().map(|place| Some(place.process));
+        let all: BTreeSet<_> = held.chain(waiting).chain([Some(process)]).collect();
+        let is_needed = others.any(|place| place.mode == Mode::Exclusive);
+        let share = permits / all.len() as u32 * u32::from(!is_needed);
+        (own.count() as u32, share)
     }
 
     /// Which slots are free, and if none is when the first may be: one that is left to a process, or else the one whose
@@ -273,10 +307,7 @@ impl Model {
     pub(super) fn is_waited_for(&mut self, vote: Vote<'_>, now: Instant) -> bool {
         let queue = self.queue(line_of(vote.key).unwrap_or(vote.key), now);
         let process = vote.owner.process();
-        queue.is_some_and(|queue| {
-            let others = queue.places.keys().any(|other| *other != process);
-            others || !queue.promised.is_empty() || queue.free.is_some()
-        })
+        queue.is_some_and(|queue| queue.places.keys().any(|other| *other != process))
     }
 
     /// The key is released, and with a slot the place in its line.

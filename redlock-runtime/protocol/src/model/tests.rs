@@ -203,6 +203,7 @@ fn a_slot_is_left_to_a_process_until_it_has_released_it_and_no_longer() {
         owner,
         permits: 1,
         start: 0,
+        needs_several: false,
         ticket: Ticket {
             came: 1,
             waited: Duration::ZERO,
@@ -211,11 +212,8 @@ fn a_slot_is_left_to_a_process_until_it_has_released_it_and_no_longer() {
             is_ordered: true,
         },
     };
-    let turn = |has_remote_waiter| Reply::Turn {
-        slot: 0,
-        has_remote_waiter,
-    };
-    assert_eq!(model.run(&stand(US), at(0)), turn(false));
+    let turn = Reply::Turn { slot: 0 };
+    assert_eq!(model.run(&stand(US), at(0)), turn);
     assert!(matches!(model.run(&stand(THEM), at(1)), Reply::Full { .. }));
     let release = Request::Release {
         key: slot_key("k", 0),
@@ -225,7 +223,7 @@ fn a_slot_is_left_to_a_process_until_it_has_released_it_and_no_longer() {
         leaves: true,
     };
     model.run(&release, at(1));
-    assert_eq!(model.run(&stand(THEM), at(1)), turn(false));
+    assert_eq!(model.run(&stand(THEM), at(1)), turn);
 }
 
 #[test]

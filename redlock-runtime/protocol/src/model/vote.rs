@@ -111,7 +111,10 @@ impl Model {
                 None => Reply::Queued(ahead),
             });
         }
-        let is_waited_for = standing.is_some_and(|standing| self.pass(vote, standing, at));
+        let is_slot = ticket.is_none() && line_of(vote.key).is_some();
+        let is_slot = is_slot && vote.mode == Mode::Exclusive;
+        let is_waited_for = standing.is_some_and(|standing| self.pass(vote, standing, at))
+            || is_slot && self.is_waited_for(vote, at.now);
         self.set(vote, vote.ttl, at);
         let first = self.take(vote, block);
         self.raise_longest(vote.ttl, vote.block, at);

@@ -242,7 +242,7 @@ impl Protocol {
             // Before the section ends, and its turn with it: who is lent follows in that turn without any node.
             let lent = self.lend(section, key);
             self.with_key(key, |key, cx| {
-                lent.into_iter().for_each(|waiting| key.on_lent(waiting));
+                lent.into_iter().for_each(|waiting| key.on_return(waiting));
                 key.on_end(section, report, cx);
             });
         } else if report {

@@ -50,7 +50,8 @@ impl Protocol {
     pub(super) fn lend(&mut self, section: SectionId, slot: KeyId) -> Option<Waiting> {
         let now = self.out.now;
         let line = self.keys.find(line_of(self.keys.name_of(slot)?)?)?;
-        let passes_on = self.keys.get(slot)?.passes_on(section, now);
+        let is_kept = self.keys.get_mut(line)?.keeps_slots();
+        let passes_on = self.keys.get_mut(slot)?.passes_on(section, is_kept, now);
         let mut lent = None;
         if passes_on {
             self.with_key(line, |key, cx| lent = key.lend(cx));
@@ -91,15 +92,9 @@ impl Protocol {
         };
         let sections = &mut self.out.sections;
         match what {
-            Move::Take {
-                slot,
-                waiter,
-                has_remote_waiter,
-            } => {
+            Move::Take { slot, waiter } => {
                 sections.insert(waiter.section, to);
-                self.with_key(to, |key, cx| {
-                    key.on_take(slot, *waiter, has_remote_waiter, cx);
-                });
+                self.with_key(to, |key, cx| key.on_take(slot, *waiter, cx));
             }
             Move::Won(mut waiter) => {
                 let Some(slot) = self.keys.find(from) else {

@@ -194,7 +194,6 @@ impl Fuzz {
             Request::PutBack { .. } => Reply::PutBack,
             Request::Stand { permits, .. } => Reply::Turn {
                 slot: self.dice.below(u64::from(*permits)) as u32,
-                has_remote_waiter,
             },
             Request::Watch { .. } => Reply::Ours,
             Request::Release { keep, .. } => keep.map_or(Reply::Deleted, |_| Reply::Kept),
@@ -242,13 +241,13 @@ impl Fuzz {
             12 => Reply::NotOwner,
             13 => Reply::Turn {
                 slot: self.dice.below(3) as u32,
-                has_remote_waiter,
             },
             14 => Reply::Full {
                 slot: Some(self.dice.below(3) as u32),
                 remaining,
                 ahead: self.ahead(),
                 is_new: self.dice.one_in(2),
+                share: self.dice.below(3) as u32,
             },
             15..18 => Reply::Refused {
                 reason: Rejection::Other,

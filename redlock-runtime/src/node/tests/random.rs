@@ -81,7 +81,7 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
     );
 }
 
-const KINDS: usize = 14;
+const KINDS: usize = 13;
 
 /// What a queue has to do with it.
 fn of_queue(request: &Request, reply: &Reply, is_again: bool) -> Option<&'static str> {
@@ -93,10 +93,6 @@ fn of_queue(request: &Request, reply: &Reply, is_again: bool) -> Option<&'static
     match reply {
         Reply::Queued(_) if matches!(request, Request::Stand { .. }) => Some("in line"),
         Reply::Turn { .. } if is_again => Some("passed in line"),
-        Reply::Turn {
-            has_remote_waiter: true,
-            ..
-        } => Some("given a slot, others wait"),
         Reply::Turn { .. } => Some("given a slot"),
         Reply::Full { ahead, .. } if ahead.count > 0 => Some("full, behind others"),
         Reply::Full { .. } => Some("full"),
@@ -187,6 +183,7 @@ impl Maker {
             owner: self.random.pick(&self.owners),
             permits: 1 + self.random.below(3) as u32,
             start: self.random.below(4) as u32,
+            needs_several: self.random.one_in(2),
             ticket: ticket.unwrap(),
             key,
         }

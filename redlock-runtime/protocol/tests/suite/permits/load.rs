@@ -5,8 +5,12 @@ use redlock_fuzz::Random;
 
 /// Asks again as soon as it has had its section.
 fn wish(permits: u32) -> Wish {
+    wish_of(permits, 5 * HOP)
+}
+
+fn wish_of(permits: u32, hold: Duration) -> Wish {
     let params = waiting(LONG);
-    Wish::new(&["k"], LockParams { permits, ..params }, 5 * HOP).again(Duration::ZERO)
+    Wish::new(&["k"], LockParams { permits, ..params }, hold).again(Duration::ZERO)
 }
 
 #[test]
@@ -41,10 +45,68 @@ fn a_process_with_many_waiters_does_not_starve_another() {
 /// Sixteen callers of eight permits, in more and more processes.
 #[test]
 fn a_section_costs_a_few_requests_however_many_processes_wait() {
-    for clients in [1, 2, 4, 8, 16] {
+    for (clients, most) in [(1, 2), (2, 2), (4, 2), (8, 3), (16, 16)] {
         let (served, each) = load(8, clients, 16);
-        assert!(each <= 16, "{clients} processes: {each} each, {served}");
+        assert!(each <= most, "{clients} processes: {each} each, {served}");
     }
+}
+
+/// Also if each has as many callers as there are permits, and so none that waits when it lets go.
+#[test]
+fn each_process_has_its_share_of_the_permits() {
+    let hold = 20 * HOP;
+    let seconds = 2;
+    for (permits, clients, callers, most) in [
+        (8, 2, 8, 5),
+        (8, 2, 9, 5),
+        (8, 3, 6, 6),
+        (8, 4, 4, 5),
+        (8, 8, 2, 6),
+        (64, 8, 10, 16),
+    ] {
+        let mut world = World::with_clients(5, clients);
+        let mut crowd = Crowd::default();
+        for client in 0..clients {
+            world.client(client).start_wall_clock();
+            for section in 0..callers {
+                crowd.ask(&mut world, client, section, wish_of(permits, hold));
+            }
+            crowd.run_for(&mut world, 3 * HOP);
+        }
+        // Until each has got its share.
+        crowd.run_for(&mut world, Duration::from_secs(1));
+        crowd.served();
+        let before = world.sent();
+        crowd.run_for(&mut world, Duration::from_secs(seconds));
+        let served = crowd.served();
+        let each = (world.sent() - before) / served.len();
+        let served = counts(&served, clients);
+        let share = permits as usize / clients * 50 * seconds as usize;
+        assert!(served.iter().all(|it| it * 10 >= share * 9), "{served:?}");
+        assert!(each <= most, "{permits} permits, {clients}: {each} each");
+    }
+}
+
+/// More than its share.
+#[test]
+fn who_needs_several_permits_gets_them_although_all_others_have_their_share() {
+    let mut world = World::with_clients(5, 5);
+    let mut crowd = Crowd::default();
+    for client in 0..4 {
+        for section in 0..4 {
+            crowd.ask(&mut world, client, section, wish_of(8, 20 * HOP));
+        }
+    }
+    crowd.run_for(&mut world, Duration::from_secs(1));
+    let asked = world.now;
+    world.client(4).ask_permits(9, (6, 8), waiting(LONG));
+    let mut answer = None;
+    while answer.is_none() {
+        crowd.run_for(&mut world, HOP);
+        answer = world.client(4).answered(9);
+        world.assert_within(Duration::from_secs(1), asked);
+    }
+    assert!(matches!(answer, Some(Answer::Granted { .. })), "{answer:?}");
 }
 
 /// A caller in each process: as many as there are permits, and then some more, which ask one node before the others.
@@ -203,7 +265,7 @@ fn in_use(holders: &[Holder]) -> u32 {
 #[test]
 fn no_more_sections_start_in_a_period_than_there_are_permits() {
     const CLIENTS: usize = 3;
-    let late = 40 * HOP;
+    let late = 50 * HOP;
     for permits in [1, 3, 8] {
         let count = permits as usize;
         let mut world = World::with_clients(3, CLIENTS);

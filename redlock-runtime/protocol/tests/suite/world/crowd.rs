@@ -58,6 +58,13 @@ pub(crate) struct Crowd {
     served: Vec<Served>,
 }
 
+impl World {
+    /// So many requests of all clients.
+    pub(crate) fn sent(&self) -> usize {
+        self.clients.iter().map(Client::sent).sum()
+    }
+}
+
 impl Crowd {
     pub(crate) fn ask(&mut self, world: &mut World, client: usize, section: u64, wish: Wish) {
         let keys: Vec<&str> = wish.keys.iter().map(String::as_str).collect();
@@ -99,8 +106,7 @@ impl Crowd {
     /// are for each of them.
     pub(crate) fn served_and_requests(&mut self, world: &World) -> (usize, usize) {
         let served = self.served().len();
-        let sent: usize = world.clients.iter().map(Client::sent).sum();
-        (served, sent / served)
+        (served, world.sent() / served)
     }
 
     /// What is due now.
