@@ -233,9 +233,11 @@ impl World {
                     .filter(|&other| !self.nodes[other].sickness.is_for_good());
                 let most = well.map(asked).max().unwrap_or(0);
                 let seconds = (self.now - since) / SECOND + 1;
-                // Fair callers ask no other for a second: for each of their keys up to 31 times.
+                // Fair callers ask no other for a second: for each of their keys up to 31 times. Where no node tells of
+                // changes, others do so, too, and only read the key elsewhere.
                 let fair = 31 * self.plan.fleet.keys as u64;
-                let first = if self.plan.habits.fair > 0 { fair } else { 10 };
+                let is_alone = self.plan.habits.fair > 0 || !self.all_tell();
+                let first = if is_alone { fair } else { 10 };
                 // One that is the first to be asked for a key is asked more often than others.
                 // All slots of a lock have the same first one.
                 let slots = self.plan.fleet.permits.map_or(1, |permits| permits.count);
