@@ -349,8 +349,8 @@ pub enum Request {
         permits: u32,
         /// The slot to begin with: clients that are told of the same one meet there.
         start: u32,
-        /// The caller needs several slots, so a share of them may not be enough for it.
-        needs_several: bool,
+        /// How many slots the process has; `None` if the caller needs several, so that a share may not be enough.
+        own: Option<u32>,
         /// The place. A process that has its share of the slots takes none: those that have less go first.
         ticket: Ticket,
     },

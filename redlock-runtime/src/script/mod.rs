@@ -98,13 +98,14 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             owner,
             permits,
             start,
-            needs_several,
+            own,
             ticket,
         } => {
             let mut command = run_on(&STAND, &[Key(key), Queue(key)]);
             let (permits, start) = (u64::from(*permits), u64::from(*start));
             command.extend([Word::Owner(*owner), Number(permits), Number(start)]);
-            command.extend([flag(*needs_several), Text(""), Text("")]);
+            let own = own.map_or(Text(""), |own| Number(u64::from(own)));
+            command.extend([own, Text(""), Text("")]);
             command.extend(words_of_ticket(*ticket, Mode::Exclusive));
             command
         }

@@ -49,6 +49,7 @@ impl Sickness {
                 | Request::PutBack { .. }
                 | Request::ReportLoss { .. }
                 | Request::Admit { .. }
+                | Request::Stand { .. }
         );
         let deletes = matches!(request, Request::Release { .. });
         let reads = matches!(request, Request::Watch { .. } | Request::Identify);

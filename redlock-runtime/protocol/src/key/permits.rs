@@ -184,8 +184,8 @@ impl Key {
 
     /// The process has no more slots than it may keep while others wait.
     pub(crate) fn keeps_slots(&mut self) -> bool {
-        let line = self.line();
-        line.is_some_and(|line| line.busy.len() as u32 <= line.share)
+        let own = self.own_slots();
+        self.line().is_some_and(|line| own <= line.share)
     }
 
     /// The place in the queue of one who goes away from the front, for the next one.
@@ -306,7 +306,7 @@ impl Key {
             owner: Owner(u128::from(cx.nodes.process().0) << 64),
             permits,
             start: start.unwrap_or(0),
-            needs_several: waiter.section.is_part(),
+            own: (!waiter.section.is_part()).then(|| self.own_slots()),
             ticket,
         };
         let told = asked.last().copied();
@@ -409,12 +409,17 @@ impl Key {
         }
     }
 
+    /// How many slots the process has or asks for.
+    fn own_slots(&mut self) -> u32 {
+        self.line().map_or(0, |line| line.busy.len() as u32)
+    }
+
     /// The process has as many slots as the leader says are its share, and this waiter needs no more.
     fn has_share(&mut self, waiter: &Waiter, share: u32, now: Instant) -> bool {
-        let own = self.line().map_or(0, |line| {
+        if let Some(line) = self.line() {
             line.share = share;
-            line.busy.len() as u32
-        });
+        }
+        let own = self.own_slots();
         own > 0 && own >= share && !waiter.section.is_part() && waiter.goes_on_waiting(now)
     }
 

@@ -165,7 +165,7 @@ impl Model {
             owner,
             permits,
             start,
-            needs_several,
+            own,
             mut ticket,
         } = request
         else {
@@ -179,8 +179,8 @@ impl Model {
             block: None,
         };
         let mut standing = self.standing(vote, ticket, at);
-        let (own, share) = self.share(key, (permits, owner.process()), at.now);
-        if !needs_several && own > 0 && own >= share {
+        let share = self.share(key, (permits, owner.process()), at.now);
+        if own.is_some_and(|own| own > 0 && own >= share) {
             // As one that has come just now, and does not wait.
             (ticket.came, ticket.waited, ticket.lasts) = (u64::MAX, Duration::ZERO, Duration::ZERO);
             standing = self.standing(vote, ticket, at);
@@ -201,9 +201,9 @@ impl Model {
             queue.promised.insert(slot, now + millis(lasts).max(1));
             return Reply::Turn { slot };
         }
-        let mode = match needs_several {
-            true => Mode::Exclusive,
-            false => Mode::Shared,
+        let mode = match own {
+            None => Mode::Exclusive,
+            Some(_) => Mode::Shared,
         };
         let vote = Vote { mode, ..vote };
         self.stand(vote, standing, !free.is_empty(), at);
@@ -228,23 +228,19 @@ impl Model {
         }
     }
 
-    /// How many slots the process has, and how many there are for each of those that have some or wait. None if another
-    /// one needs several.
-    fn share(&self, line: &str, of: (u32, Process), now: Instant) -> (u32, u32) {
-        let (permits, process) = of;
+    /// How many slots there are for each process that has some or waits. None if another one needs several.
+    fn share(&self, line: &str, (permits, process): (u32, Process), now: Instant) -> u32 {
         let held = (0..permits).filter_map(|slot| self.key(&format!("{line}{slot}"), now));
         // What is no owner's counts as one process.
         let held = held.map(|held| held.owner.filter(|owner| *owner != Owner::READERS));
         let held = held.map(|owner| owner.map(Owner::process));
-        let own = held.clone().filter(|holder| *holder == Some(process));
         let queue = self.queues.get(line).into_iter();
         let others = queue.flat_map(|queue| queue.places.values());
         let mut others = others.filter(|place| place.process != process);
         let waiting = others.clone().map(|place| Some(place.process));
         let all: BTreeSet<_> = held.chain(waiting).chain([Some(process)]).collect();
         let is_needed = others.any(|place| place.mode == Mode::Exclusive);
-        let share = permits / all.len() as u32 * u32::from(!is_needed);
-        (own.count() as u32, share)
+        permits / all.len() as u32 * u32::from(!is_needed)
     }
 
     /// Which slots are free, and if none is when the first may be: one that is left to a process, or else the one whose

@@ -65,15 +65,19 @@ pub(super) fn extend(owner: Owner) -> Request {
 /// That request with a ticket, whose place lasts for the given milliseconds.
 pub(super) fn in_order(mut request: Request, lasts: u64) -> Request {
     if let Request::Acquire { ticket, .. } = &mut request {
-        *ticket = Some(Ticket {
-            came: 1,
-            waited: Duration::from_millis(10),
-            lasts: Duration::from_millis(lasts),
-            grace: Duration::from_millis(5),
-            is_ordered: true,
-        });
+        *ticket = Some(ticket_for(lasts));
     }
     request
+}
+
+fn ticket_for(lasts: u64) -> Ticket {
+    Ticket {
+        came: 1,
+        waited: Duration::from_millis(10),
+        lasts: Duration::from_millis(lasts),
+        grace: Duration::from_millis(5),
+        is_ordered: true,
+    }
 }
 
 pub(super) fn is_waited_for(reply: &Reply) -> bool {
@@ -269,7 +273,6 @@ fn a_database_that_is_swapped_in_has_no_vote_here() {
 #[test]
 fn a_server_without_memory_grants_nothing_and_deletes_all_the_same() {
     let (_server, mut connection) = voting();
-    command(&mut connection, &["SET", "other", "x"]);
     command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
     for request in [acquire(US), in_order(acquire(US), 1_000), put_back(US)] {
         let reply = ask(&mut connection, &request);
@@ -283,6 +286,24 @@ fn a_server_without_memory_grants_nothing_and_deletes_all_the_same() {
     ));
     command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
     assert_eq!(ask(&mut connection, &release(US)), Reply::Deleted);
+}
+
+/// Who reads the key of its line would never find one, and ask again and again.
+#[test]
+fn a_server_that_cannot_write_says_so_to_those_who_wait_for_a_permit() {
+    let (_server, mut connection) = voting();
+    command(&mut connection, &["SET", "k#__redlock:0", "x"]);
+    command(&mut connection, &["REPLICAOF", "127.0.0.1", "1"]);
+    let stand = Request::Stand {
+        key: "k#__redlock:".into(),
+        owner: US,
+        permits: 1,
+        start: 0,
+        own: Some(0),
+        ticket: ticket_for(1_000),
+    };
+    let reply = ask(&mut connection, &stand);
+    assert!(is_refused(&reply, "READONLY"), "{reply:?}");
 }
 
 #[test]

@@ -109,6 +109,26 @@ fn who_needs_several_permits_gets_them_although_all_others_have_their_share() {
     assert!(matches!(answer, Some(Answer::Granted { .. })), "{answer:?}");
 }
 
+/// The leader counts it as one that the process has.
+#[test]
+fn a_key_that_the_leader_has_not_deleted_makes_its_process_ask_no_more_often() {
+    let mut world = World::with_clients(5, 2);
+    let leader = world.leader(&line_key("k"));
+    hold(&mut world, 0, 0..1, 2);
+    world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
+    world.client(0).end(0);
+    world.run_for(10 * HOP);
+    for section in 1..3 {
+        world.client(1).ask_permit(section, 2, waiting(LONG));
+        world.client(1).granted(section);
+    }
+    world.client(0).ask_permit(3, 2, waiting(LONG));
+    world.run_for(100 * HOP);
+    let before = world.sent();
+    world.run_for(Duration::from_secs(1));
+    assert!(world.sent() - before <= 30, "{}", world.sent() - before);
+}
+
 /// A caller in each process: as many as there are permits, and then some more, which ask one node before the others.
 #[test]
 fn permits_stay_in_use_when_more_processes_wait_than_there_are_permits() {

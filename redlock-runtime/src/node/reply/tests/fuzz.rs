@@ -24,7 +24,7 @@ fn requests() -> Vec<Request> {
         owner: OWNER,
         permits: 3,
         start: 1,
-        needs_several: false,
+        own: Some(0),
         ticket: TICKET,
     };
     let admit = Request::Admit {
