@@ -21,8 +21,11 @@ macro_rules! kinds {
 
             /// The kind with this name.
             #[allow(dead_code)]
-            pub(crate) fn named(name: &str) -> Option<Self> {
-                Self::ALL.into_iter().find(|kind| kind.name() == name)
+            pub(crate) fn parse(name: &str) -> Result<Self, String> {
+                let known = Self::ALL.into_iter().find(|known| known.name() == name);
+                known.ok_or_else(|| {
+                    format!("{name} is none of {}", Self::ALL.map(Self::name).join(", "))
+                })
             }
         }
     };

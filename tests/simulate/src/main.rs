@@ -258,7 +258,7 @@ impl Settings {
             "--told" => self.told = value.parse().ok()?,
             "--seed" => self.seed = value.parse().ok()?,
             "--threads" => self.threads = value.parse().ok().filter(|&threads| threads > 0)?,
-            "--profile" => self.wanted.profile = Profile::named(value)?,
+            "--profile" => self.wanted.profile = Profile::parse(value).ok()?,
             "--nodes" => {
                 self.wanted.nodes = match value {
                     "all" => None,
@@ -268,19 +268,23 @@ impl Settings {
             }
             "--draw" => {
                 for name in value.split(',') {
-                    self.wanted.draws.add(Draw::named(name)?);
+                    self.wanted.draws.add(Draw::parse(name).ok()?);
                 }
             }
             "--rule" => {
                 self.rules = match value {
                     "all" => Vec::new(),
-                    names => names.split(',').map(Rule::named).collect::<Option<_>>()?,
+                    names => names
+                        .split(',')
+                        .map(Rule::parse)
+                        .collect::<Result<_, _>>()
+                        .ok()?,
                 }
             }
             "--scenario" => {
                 self.wanted.scenario = match value {
                     "all" => None,
-                    name => Some(Scenario::named(name)?),
+                    name => Some(Scenario::parse(name).ok()?),
                 }
             }
             _ => return None,

@@ -23,9 +23,10 @@ mod delay;
 mod figures;
 mod floor;
 mod hold;
+#[path = "../../../simulate/src/kinds.rs"]
+mod kinds;
 mod leases;
 mod machine;
-mod named;
 mod options;
 mod page;
 mod subject;

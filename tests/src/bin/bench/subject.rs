@@ -1,11 +1,11 @@
 //! What is measured: a way to lock and to release.
 
 use crate::{
-    named::named,
+    kinds,
     workload::{NODES, Workload},
 };
 
-named! {
+kinds! {
     Subject {
         /// Plain commands; the pauses of the classic client.
         Floor = "floor",

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::named::named;
+use crate::kinds;
 
 /// The node set that most is asked about.
 pub(crate) const NODES: usize = 5;
 
-named! {
+kinds! {
     Workload {
         /// One worker, free keys.
         Free = "W1",
