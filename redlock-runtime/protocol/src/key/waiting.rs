@@ -522,8 +522,8 @@ impl Key {
             && armed.len() >= quorum::majority(cx.nodes.count());
         backoff.waiter.place.is_told = is_told;
         let tells = |node: &NodeId| cx.nodes.tells_changes(*node);
-        let all_tell = cx.nodes.ids().filter(tells).count() >= quorum::majority(cx.nodes.count());
-        if !leader.is_some_and(|leader| tells(&leader) && all_tell) {
+        let most_tell = cx.nodes.ids().filter(tells).count() >= quorum::majority(cx.nodes.count());
+        if !leader.is_some_and(|leader| tells(&leader) && most_tell) {
             backoff.read_elsewhere(cx);
         }
         let look = backoff.waiter.place.look_after();
