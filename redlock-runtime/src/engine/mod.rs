@@ -153,8 +153,8 @@ impl Engine {
         let runtime = own
             .as_ref()
             .map_or_else(Handle::current, |own| own.handle().clone());
-        let sockets = own_thread.then(Sockets::new).and_then(Result::ok);
-        let sockets = sockets.map(Arc::new);
+        let sockets = own_thread.then(|| Sockets::new(config.nodes.len()));
+        let sockets = sockets.and_then(Result::ok).map(Arc::new);
         // A runtime without I/O says so by a panic, which ends the task.
         let pump = Handle::try_current().ok();
         let pump = pump.filter(|_| sockets.is_some() && cfg!(panic = "unwind"));

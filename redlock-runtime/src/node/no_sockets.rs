@@ -13,7 +13,7 @@ pub(crate) type Seat = Sockets;
 pub(crate) type Watch = Sockets;
 
 impl Sockets {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(_: usize) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

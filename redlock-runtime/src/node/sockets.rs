@@ -25,8 +25,8 @@ use tokio::{
 
 use super::carrier::Stream;
 
-/// There are never more servers.
-const MOST: usize = 32;
+/// How much is taken from the descriptor at once.
+const EVENTS: usize = 32;
 
 /// All has been read.
 const READ: u8 = 0;
@@ -39,7 +39,7 @@ const ENDING: u8 = 2;
 pub(crate) struct Sockets {
     epoll: OwnedFd,
     /// Of each server.
-    states: [AtomicU8; MOST],
+    states: Box<[AtomicU8]>,
 }
 
 /// The place of one server among them.
@@ -61,13 +61,14 @@ struct Seated {
 }
 
 impl Sockets {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Of so many servers.
+    pub(crate) fn new(nodes: usize) -> io::Result<Self> {
         let epoll = unix::net::UnixStream::from(epoll::create(CreateFlags::CLOEXEC)?);
         // Which tokio insists on.
         epoll.set_nonblocking(true)?;
         Ok(Self {
             epoll: epoll.into(),
-            states: Default::default(),
+            states: (0..nodes).map(|_| AtomicU8::new(READ)).collect(),
         })
     }
 
@@ -77,18 +78,24 @@ impl Sockets {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
         };
-        let mut events = [nothing; MOST];
-        // It does not wait, so nothing interrupts it.
-        let count = epoll::wait(&self.epoll, &mut events[..], Some(&Timespec::default()));
-        let count = count.unwrap_or(0);
-        for event in &events[..count] {
-            let (flags, node) = (event.flags, event.data);
-            let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-            let is_ending = flags.intersects(end);
-            let state = if is_ending { ENDING } else { UNREAD };
-            self.states[node.u64() as usize].fetch_max(state, SeqCst);
+        let mut events = [nothing; EVENTS];
+        let mut is_new = false;
+        loop {
+            // It does not wait, so nothing interrupts it.
+            let count = epoll::wait(&self.epoll, &mut events[..], Some(&Timespec::default()));
+            let count = count.unwrap_or(0);
+            for event in &events[..count] {
+                let (flags, node) = (event.flags, event.data);
+                let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+                let is_ending = flags.intersects(end);
+                let state = if is_ending { ENDING } else { UNREAD };
+                self.states[node.u64() as usize].fetch_max(state, SeqCst);
+            }
+            is_new |= count > 0;
+            if count < EVENTS {
+                return is_new;
+            }
         }
-        count > 0
     }
 
     /// Panics in a runtime without I/O.
@@ -206,7 +213,7 @@ mod tests {
     const NODE: NodeId = NodeId(7);
 
     fn pair() -> (Arc<Sockets>, Box<dyn Stream>, net::UnixStream) {
-        let sockets = Arc::new(Sockets::new().unwrap());
+        let sockets = Arc::new(Sockets::new(8).unwrap());
         let (ours, theirs) = net::UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let ours = sockets.seat(NODE).hold(OwnedFd::from(ours).into());
