@@ -238,6 +238,23 @@ fn without_news_a_free_lock_is_found_after_a_pause() {
     world.assert_within(Duration::from_millis(64) + 4 * ROUND_TRIP, freed);
 }
 
+/// One who waits reads the key at the others, too.
+#[test]
+fn without_news_a_leader_that_deletes_nothing_is_doubted_soon() {
+    for nodes in [3, 5] {
+        let mut world = World::with_clients(nodes, 2);
+        world.tell_nothing();
+        world.lock(1, "k", patient());
+        world.client(1).ask(1, "k", waiting(LONG));
+        world.run_for(Duration::from_secs(1));
+        world.behave([world.leader("k")], Behavior::Refusing(Refuses::Releases));
+        let freed = world.now;
+        world.end(1);
+        world.client(1).granted(1);
+        world.assert_within(Duration::from_millis(500), freed);
+    }
+}
+
 /// The owner is dead, and its key stays on the leader alone: the leader is not the last word.
 #[test]
 fn a_key_that_stays_on_the_leader_keeps_no_waiter_from_the_lock() {
