@@ -61,7 +61,7 @@ struct Seated {
 }
 
 impl Sockets {
-    /// Of so many servers.
+    /// An empty set, for the sockets of that many servers.
     pub(crate) fn new(nodes: usize) -> io::Result<Self> {
         let epoll = unix::net::UnixStream::from(epoll::create(CreateFlags::CLOEXEC)?);
         // Which tokio insists on.
