@@ -65,14 +65,15 @@ pub(crate) struct Vote {
 /// votes.
 const ASKED: [&str; 4] = ["TIME", "INFO", "HGETALL NODE", "SET KEY x XX PX 1"];
 
-/// Asks for `more`, too, which the caller understands. `KEY` and `HASH` in a command are names that only this survey
-/// has, `NODE` is the node's own hash, and `DATABASE` the number of the database.
+/// Asks for `more`, too, which the caller understands. `KEY`, `SHARED` and `HASH` in a command are names that only this
+/// survey has, `NODE` is the node's own hash, and `DATABASE` the number of the database.
 pub(crate) async fn survey(servers: &Servers, more: &[&str]) -> Vec<Server> {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let name = format!("doctor:{}:{}", process::id(), now.as_nanos());
     let commands = |names: &Names| {
         let word = |word: &str| match word {
             "KEY" => format!("{}__{name}", names.prefix),
+            "SHARED" => format!("{}__{name}:shared", names.prefix),
             "HASH" => format!("{}__redlock:{name}", names.tag),
             "NODE" => names.hash.clone(),
             "DATABASE" => names.database.to_string(),

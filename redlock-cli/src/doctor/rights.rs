@@ -7,8 +7,8 @@ use crate::{
     survey::Told,
 };
 
-/// A right of the documented rule; a command that needs it, in which `KEY`, `HASH` and `DATABASE` stand for those of
-/// the doctor; and what does not work without it, none if nothing works.
+/// A right of the documented rule; a command that needs it, in which `KEY`, `SHARED`, `HASH` and `DATABASE` stand for
+/// those of the doctor; and what does not work without it, none if nothing works.
 pub(crate) type Right = (&'static str, &'static str, Loss);
 
 type Loss = Option<&'static str>;
@@ -18,6 +18,8 @@ const RESTARTS: Loss = Some("restarts with old data, replicas and eviction are n
 const DURABLE: Loss = Some("a durable server is quarantined after a restart like any other");
 const TRACKING: Loss = Some("a lost lock is noticed at its next renewal only");
 const HOLDER: Loss = Some("the holder of a lock cannot be named");
+const SHARED: Loss = Some("locks cannot be shared");
+const READERS: Loss = Some("readers that have died need memory for as long as others read");
 const RENEWALS: Loss = Some("renewals of several locks take a command for each");
 
 /// What the probes write is deleted by the last ones, and expires after a second if the user may not delete it.
@@ -37,8 +39,13 @@ const RIGHTS: &[Right] = &[
     ("+get", "GET KEY", None),
     ("+mget", "MGET KEY", RENEWALS),
     ("+pttl", "PTTL KEY", None),
-    ("+pexpire", "PEXPIRE KEY 1000", None),
     ("+del", "DEL KEY", None),
+    ("+zadd", "ZADD SHARED 1 x", SHARED),
+    ("+pexpire", "PEXPIRE SHARED 1000", None),
+    ("+zscore", "ZSCORE SHARED x", SHARED),
+    ("+zrange", "ZRANGE SHARED 0 1", SHARED),
+    ("+zremrangebyscore", "ZREMRANGEBYSCORE SHARED 0 0", READERS),
+    ("+zrem", "ZREM SHARED x", SHARED),
     ("+hset", "HSET HASH x x", None),
     ("+hget", "HGET HASH x", None),
     ("+hmget", "HMGET HASH x", None),

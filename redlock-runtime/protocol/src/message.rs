@@ -361,6 +361,8 @@ pub enum Request {
         key: Arc<str>,
         /// Whom it may carry.
         owner: Option<Owner>,
+        /// Beside whom that owner has it.
+        mode: Mode,
     },
     /// Delete the key, if it still carries the owner, or leave it to expire in the time that is
     /// named. A key that expires sooner is left as it is, and one with other readers loses this one.

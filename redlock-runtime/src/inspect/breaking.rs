@@ -16,14 +16,12 @@ const MOST_DELETIONS: usize = 5;
 
 /// Says what stands under a key, in a form that any value has; deletes it if it is among the arguments. So a
 /// client that gets the lock after an operator has looked at it keeps it. Readers of a lock that is shared
-/// come and go.
+/// come and go: what is no text has one mark.
 const MARK_OR_DELETE: &str = "\
 local value = redis.pcall('GET', KEYS[1])
 local mark = ''
 if type(value) == 'table' then
   mark = 'another type'
-elseif value and string.sub(value, 1, 7) == 'shared ' then
-  mark = 'shared'
 elseif value then
   mark = redis.sha1hex(value)
 end

@@ -32,6 +32,8 @@ pub(crate) fn questions(key: &str, tag: &str) -> Vec<Vec<String>> {
     for queue in [key, &line_key(key), &gate_key(key)] {
         questions.push(words(&["HGETALL", &format!("{tag}{QUEUE}{queue}")]));
     }
+    let readers = ["ZRANGE", &format!("{tag}{key}"), "0", "-1", "WITHSCORES"];
+    questions.push(words(&readers));
     for (_, key) in places(key) {
         questions.push(words(&["GET", &format!("{tag}{key}")]));
         questions.push(words(&["PTTL", &format!("{tag}{key}")]));
@@ -132,13 +134,19 @@ impl Snapshot {
         }
         let mut waiters = in_queue(next(), now);
         let for_permits = [next(), next()].map(|queue| in_queue(queue, now));
+        let readers = readers(next(), now);
         for (permit, _) in places(key) {
-            let found = owners(next(), next(), now)?;
+            let found = owner(next(), next())?;
             let kept: Option<String> = redis::from_redis_value(next()).unwrap_or_default();
-            for (kind, owner, remaining) in found {
+            if let Some((kind, owner, remaining)) = found
+                && (readers.is_empty() || permit.is_some())
+            {
                 let note = kept.as_deref().and_then(|kept| note_of(&owner, kept));
                 self.add((permit, kind), owner, remaining, note.and_then(value_of));
             }
+        }
+        for (kind, owner, remaining) in readers {
+            self.add((None, kind), owner, remaining, None);
         }
         // The process that has the lock alone keeps its place: it counts again once the lock is gone.
         let has_it = |waiter: &RemoteWaiter| {
@@ -182,9 +190,9 @@ fn value_of(note: &str) -> Option<String> {
 /// Who has a key, and for how much longer.
 type Standing = (HolderKind, String, Option<Duration>);
 
-fn owners(value: Value, ttl: Value, now: u64) -> Result<Vec<Standing>, Why> {
+fn owner(value: Value, ttl: Value) -> Result<Option<Standing>, Why> {
     let value = match value {
-        Value::Nil => return Ok(Vec::new()),
+        Value::Nil => return Ok(None),
         Value::ServerError(error) if error.code() == "WRONGTYPE" => {
             b"(no text, but another type of Redis)".to_vec()
         }
@@ -194,25 +202,38 @@ fn owners(value: Value, ttl: Value, now: u64) -> Result<Vec<Standing>, Why> {
     };
     let remaining = match ttl {
         // It has gone in between.
-        Value::Int(-2) => return Ok(Vec::new()),
+        Value::Int(-2) => return Ok(None),
         Value::Int(millis) => u64::try_from(millis).ok().map(Duration::from_millis),
         Value::ServerError(error) => return Err(of_server(&error)),
         _ => return Err("the reply is no remaining time".into()),
     };
-    if let Some(owner) = script::owner(&value) {
-        return Ok(vec![(HolderKind::Exclusive, owner_text(owner), remaining)]);
-    }
-    let Some(readers) = script::readers(&value) else {
-        let text = String::from_utf8_lossy(&value);
-        let short = text.chars().take(LONGEST_TEXT).collect();
-        return Ok(vec![(HolderKind::Foreign, short, remaining)]);
+    Ok(Some(match script::owner(&value) {
+        Some(owner) => (HolderKind::Exclusive, owner_text(owner), remaining),
+        None => {
+            let text = String::from_utf8_lossy(&value);
+            let short = text.chars().take(LONGEST_TEXT).collect();
+            (HolderKind::Foreign, short, remaining)
+        }
+    }))
+}
+
+/// Those that share the lock, as `readers.lua` writes them; nobody if it is something else.
+fn readers(reply: Value, now: u64) -> Vec<Standing> {
+    let all: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
+    let reader = |(name, ends): (String, f64)| {
+        let owner = script::owner(name.as_bytes())?;
+        Some((owner, ends as u64))
     };
-    let readers = readers.into_iter().filter(|&(_, ends)| ends > now);
-    let readers = readers.map(|(owner, ends)| {
+    let all: Option<Vec<_>> = all.into_iter().map(reader).collect();
+    let living = all
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|&(_, ends)| ends > now);
+    let part = |(owner, ends)| {
         let remaining = Duration::from_millis(ends - now);
         (HolderKind::Shared, owner_text(owner), Some(remaining))
-    });
-    Ok(readers.collect())
+    };
+    living.map(part).collect()
 }
 
 /// The places as `queue.lua` writes them.
@@ -286,6 +307,7 @@ mod tests {
             Value::BulkString(Vec::new()),
             queue,
             place,
+            Value::Nil,
             Value::Nil,
             held(),
             Value::Int(50),

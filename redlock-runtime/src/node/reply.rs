@@ -4,7 +4,7 @@ use std::{str, sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 use redlock_protocol::{
-    AdmissionId, Ahead, FORMAT, LossId, LossRecord, Marker, Owner, Record, Rejection, Reply,
+    AdmissionId, Ahead, FORMAT, LossId, LossRecord, Marker, Mode, Owner, Record, Rejection, Reply,
     Request, Token,
 };
 
@@ -48,7 +48,7 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             }
         },
         Request::Stand { permits, .. } => stood(&answer, *permits),
-        Request::Watch { owner, .. } => watched(&answer, *owner),
+        Request::Watch { owner, mode, .. } => watched(&answer, *owner, *mode),
         Request::Release { keep, .. } => match answer {
             Value::Int(1) if keep.is_none() => Some(Reply::Deleted),
             Value::Int(2) if keep.is_some() => Some(Reply::Kept),
@@ -225,20 +225,18 @@ fn extension(answer: &Value, wants_block: bool) -> Option<Reply> {
     })
 }
 
-fn watched(answer: &Value, owner: Option<Owner>) -> Option<Reply> {
+fn watched(answer: &Value, owner: Option<Owner>, mode: Mode) -> Option<Reply> {
+    let holder = match mode {
+        Mode::Exclusive => script::owner,
+        Mode::Shared => script::holder,
+    };
     match answer {
         Value::Nil => Some(Reply::Free),
-        Value::BulkString(value) => {
-            let readers = script::readers(value);
-            let mut of_all = readers.iter().flatten();
-            let is_reader = of_all.any(|(reader, _)| owner == Some(*reader));
-            let holder = readers.map(|_| Owner::READERS);
-            Some(match holder.or_else(|| script::owner(value)) {
-                _ if is_reader => Reply::Ours,
-                Some(holder) if owner == Some(holder) => Reply::Ours,
-                holder => Reply::Taken { owner: holder },
-            })
-        }
+        Value::Int(1) if mode == Mode::Shared => Some(Reply::Ours),
+        Value::BulkString(value) => Some(match holder(value) {
+            Some(holder) if owner == Some(holder) => Reply::Ours,
+            holder => Reply::Taken { owner: holder },
+        }),
         _ => None,
     }
 }

@@ -4,12 +4,11 @@ if overflow then
 end
 ttl = ARGV[2]
 local value = redis.pcall('GET', KEYS[1])
-local readers = readers_of(value)
-local own = end_of(readers, ARGV[1])
+local own = value and end_of(ARGV[1])
 -- One that reads already has asked long ago, and must not shorten its own time.
-if not value or readers and not (own and own > now) then
+if not value or holder_of(value) == 'shared' and not (own and own > now) then
   undo = function()
-    set_reader(readers, ARGV[1])
+    remove_reader(ARGV[1])
   end
-  set_reader(readers, ARGV[1], now + ttl)
+  set_reader(ARGV[1], now + ttl, own, value)
 else

@@ -17,7 +17,7 @@ use super::{
 pub(crate) enum Kind {
     /// Extensions without tokens and notes, of locks that are not shared.
     Extend(AdmissionId),
-    /// Reads of keys that should be there. A key that is gone has to be read once more: `MGET` does not
+    /// Reads of keys that should be there, of locks that are not shared. A key that is gone has to be read once more: `MGET` does not
     /// tell it from one of another type.
     Watch,
 }
@@ -32,7 +32,11 @@ pub(crate) const fn kind(request: &Request) -> Option<Kind> {
             admission,
             ..
         } => Some(Kind::Extend(*admission)),
-        Request::Watch { owner: Some(_), .. } => Some(Kind::Watch),
+        Request::Watch {
+            owner: Some(_),
+            mode: Mode::Exclusive,
+            ..
+        } => Some(Kind::Watch),
         _ => None,
     }
 }

@@ -25,7 +25,7 @@ pub(crate) use self::{
 use self::{
     source::{
         ACQUIRE, ACQUIRE_IN_ORDER, ACQUIRE_SHARED, ADMIT, EXTEND, EXTEND_SHARED, PROBE, PUT_BACK,
-        PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, STAND, run,
+        PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, STAND, WATCH_SHARED, run,
     },
     word::{
         Word::{Key, Note, Number, Queue, Text},
@@ -109,7 +109,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             command.extend(words_of_ticket(*ticket, Mode::Exclusive));
             command
         }
-        Request::Watch { key, .. } => vec![Text("GET"), Key(key)],
+        Request::Watch { key, owner, mode } => watch(key, *owner, *mode, with_source),
         Request::Release { .. } => release(request, with_source),
     }
 }
@@ -183,6 +183,17 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
             command
         }
         _ => unreachable!("{request:?} asks for no vote"),
+    }
+}
+
+fn watch(key: &str, owner: Option<Owner>, mode: Mode, with_source: bool) -> Command<'_> {
+    match (owner, mode) {
+        (Some(owner), Mode::Shared) => {
+            let mut command = run(&WATCH_SHARED, with_source, &[Key(key)]);
+            command.push(Word::Owner(owner));
+            command
+        }
+        _ => vec![Text("GET"), Key(key)],
     }
 }
 
@@ -286,23 +297,10 @@ pub(crate) fn owner(value: &[u8]) -> Option<Owner> {
     (owner_value(owner) == *value).then_some(owner)
 }
 
-/// The owner that `held.lua` names.
+/// The owner that `holder.lua` names.
 pub(crate) fn holder(name: &[u8]) -> Option<Owner> {
     let is_shared = name == b"shared";
     is_shared.then_some(Owner::READERS).or_else(|| owner(name))
-}
-
-/// The owners that share a lock and when their parts end, if this is their list: see `readers.lua`.
-pub(crate) fn readers(value: &[u8]) -> Option<Vec<(Owner, u64)>> {
-    let (entries, rest) = value.strip_prefix(b"shared")?.as_chunks::<54>();
-    let reader = |entry: &[u8; 54]| {
-        let (name, end) = entry.strip_prefix(b" ")?.split_at(36);
-        let end = str::from_utf8(end.strip_prefix(b"@")?).ok()?;
-        let is_plain = end.bytes().all(|digit| digit.is_ascii_digit());
-        Some((owner(name)?, end.parse().ok().filter(|_| is_plain)?))
-    };
-    let readers: Option<Vec<_>> = entries.iter().map(reader).collect();
-    readers.filter(|readers| rest.is_empty() && !readers.is_empty())
 }
 
 fn flag(is_set: bool) -> Word<'static> {
@@ -327,34 +325,8 @@ mod tests {
         assert_eq!(owner(&text), id);
         assert_eq!(owner(b"67E55044-10B1-426F-9247-BB680E5FE0C8"), None);
         assert_eq!(owner(b"somebody"), None);
-    }
-
-    #[test]
-    fn the_readers_of_a_lock_are_a_list_of_a_certain_form() {
-        let one = "67e55044-10b1-426f-9247-bb680e5fe0c8@0001700000000000";
-        let id = Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
-        let list = format!("shared {one}");
-        assert_eq!(
-            readers(list.as_bytes()),
-            Some(vec![(id, 1_700_000_000_000)])
-        );
-        let two = format!("shared {one} {one}");
-        assert_eq!(
-            readers(two.as_bytes()).map(|readers| readers.len()),
-            Some(2)
-        );
-        let cut = &two[..two.len() - 1];
-        for other in [
-            "shared",
-            "shared ",
-            cut,
-            &one[..36],
-            &list.replace('e', "E"),
-        ] {
-            assert_eq!(readers(other.as_bytes()), None, "{other}");
-        }
+        assert_eq!(holder(&text), id);
         assert_eq!(holder(b"shared"), Some(Owner::READERS));
-        assert_eq!(holder(&one.as_bytes()[..36]), Some(id));
     }
 
     #[test]

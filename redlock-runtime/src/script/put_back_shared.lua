@@ -1,14 +1,13 @@
 -- Replies: as of put_back.lua
 ttl = ARGV[2]
 local value = redis.pcall('GET', KEYS[1])
-local readers = readers_with(ARGV[1], value)
-local ends = end_of(readers, ARGV[1])
-if ends and ends > now then
+local ends = value and end_of(ARGV[1])
+if value == ARGV[1] or ends and ends > now then
   return 1
 end
-if not value or readers then
+if not value or holder_of(value) == 'shared' then
   undo = function()
-    set_reader(readers, ARGV[1])
+    remove_reader(ARGV[1])
   end
-  set_reader(readers, ARGV[1], now + ttl)
+  set_reader(ARGV[1], now + ttl, ends, value)
 else

@@ -7,13 +7,13 @@
 if overflow then
   return overflow
 end
-local readers = mode == 's' and readers_of(value)
-local own = readers and end_of(readers, ARGV[1])
+local is_shared = value and mode == 's' and holder_of(value) == 'shared'
+local own = is_shared and end_of(ARGV[1])
 local is_granted
 if value then
   -- One that waits to have the lock alone waits for the readers, and is not passed for that. One that reads
   -- already has asked long ago, and must not shorten its own time.
-  is_granted = readers and not (own and own > now) and #ahead == 0
+  is_granted = is_shared and not (own and own > now) and #ahead == 0
 else
   is_granted = is_next()
 end
@@ -24,9 +24,9 @@ if is_granted then
   -- The first write, so that every error comes before anything is done.
   if mode == 's' then
     undo = function()
-      set_reader(readers, ARGV[1])
+      remove_reader(ARGV[1])
     end
-    set_reader(readers, ARGV[1], now + ttl)
+    set_reader(ARGV[1], now + ttl, own, value)
   else
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ttl)
   end

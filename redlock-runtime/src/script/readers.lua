@@ -1,18 +1,39 @@
--- A lock that is shared is a list of its readers: 'shared', and for each owner ' <owner>@<ms since 1970,
--- 16 digits>', when its part in it ends.
+-- What the scripts of those that share a lock have in common, behind holder.lua.
 
--- The owners with their ends; nothing if the lock is something else.
-local function readers_of(value)
-  if type(value) ~= 'string' or string.sub(value, 1, 7) ~= 'shared ' or (#value - 6) % 54 ~= 0 then
-    return nil
+-- When the owner's part ends; nothing if it has none.
+local function end_of(owner)
+  local ends = of_set('ZSCORE', KEYS[1], owner)
+  return ends and ends + 0
+end
+
+-- The lock lives for as long as any owner has a part.
+local function live_until(last)
+  return redis.pcall('PEXPIRE', KEYS[1], string.format('%.0f', last - now))
+end
+
+-- Gives the owner a part until then. `own` is when its part ends now, if it has one, and `others` if others may have.
+local function set_reader(owner, ends, own, others)
+  local last = others and redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2] or 0
+  last = math.max(last, ends)
+  -- Never refused for want of memory, and what a script writes after its first write is not either.
+  local lives = own and live_until(last)
+  redis.call('ZADD', KEYS[1], string.format('%.0f', ends), owner)
+  lives = lives or live_until(last)
+  if type(lives) == 'table' then
+    -- The user may not: the lock must not stay for ever.
+    redis.call('ZREM', KEYS[1], owner)
+    redis.call('PEXPIRE', KEYS[1], 1)
   end
-  local readers = {}
-  for at = 7, #value, 54 do
-    local owner, ends = string.match(value, '^ ([%x-]+)@(%d+)', at)
-    if not ends or #owner ~= 36 or #ends ~= 16 then
-      return nil
-    end
-    readers[#readers + 1] = {owner, ends + 0}
+  if others then
+    -- Those that have ended only need memory.
+    redis.pcall('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
   end
-  return readers
+end
+
+local function remove_reader(owner)
+  redis.call('ZREM', KEYS[1], owner)
+  local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
+  if last then
+    live_until(last)
+  end
 end

@@ -26,17 +26,18 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ACQUIRE = wall_clock vote acquire readers held voted;
-    ACQUIRE_SHARED = wall_clock vote now readers reader acquire_shared held voted;
+    ACQUIRE = wall_clock vote acquire holder held voted;
+    ACQUIRE_SHARED = wall_clock vote now holder readers acquire_shared held voted;
     /// Of both modes.
-    ACQUIRE_IN_ORDER = wall_clock vote now readers reader places queue held voted;
+    ACQUIRE_IN_ORDER = wall_clock vote now holder readers places queue held voted;
     STAND = now places stand;
     EXTEND = reported vote extend voted;
-    EXTEND_SHARED = reported vote now readers reader extend_shared voted;
-    PUT_BACK = reported vote put_back readers held voted;
-    PUT_BACK_SHARED = reported vote now readers reader put_back_shared held voted;
+    EXTEND_SHARED = reported vote now holder readers extend_shared voted;
+    PUT_BACK = reported vote put_back holder held voted;
+    PUT_BACK_SHARED = reported vote now holder readers put_back_shared held voted;
     RELEASE = leave release;
-    RELEASE_SHARED = leave now readers reader release_shared;
+    RELEASE_SHARED = leave now holder readers release_shared;
+    WATCH_SHARED = now holder readers watch_shared;
     PROBE = record probe;
     REPORT_LOSS = record report_loss;
     ADMIT = record admit;

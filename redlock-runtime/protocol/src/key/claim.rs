@@ -106,11 +106,12 @@ impl Reads {
 
     /// Asks a node for the key, which the owner may have, and to tell of its changes. If the node is not
     /// connected, nothing is read.
-    pub(super) fn read(&mut self, node: NodeId, owner: Owner, cx: &mut Cx<'_>) {
+    pub(super) fn read(&mut self, node: NodeId, (owner, mode): (Owner, Mode), cx: &mut Cx<'_>) {
         if self.begin() {
             let body = Request::Watch {
                 key: Arc::clone(cx.name),
                 owner: Some(owner),
+                mode,
             };
             if !cx.tell(node, Ask::Watch(owner), body) {
                 self.end();

@@ -21,7 +21,7 @@ impl Claim {
 
     /// Reads the key on any node: one that has taken the key counts once it says so.
     pub(super) fn read(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let owner = self.owner;
+        let owner = (self.owner, self.mode);
         self.reads(node).read(node, owner, cx);
     }
 

@@ -456,7 +456,11 @@ impl Backoff {
     /// Reads the key of another owner on a node that tells of the next change then, if it can.
     fn listen(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         let key = Arc::clone(cx.name);
-        let body = Request::Watch { key, owner: None };
+        let body = Request::Watch {
+            key,
+            owner: None,
+            mode: Mode::Exclusive,
+        };
         let armed = &mut self.waiter.place.armed;
         let is_asked = !armed.contains(&node) && cx.tell(node, Ask::Await, body);
         // One that tells of nothing would put off the next look.

@@ -156,7 +156,7 @@ impl Model {
                 self.vote(request, at)
             }
             Request::Stand { .. } => Ok(self.stand_in_line(request, at)),
-            Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
+            Request::Watch { key, owner, mode } => Ok(self.watch(key, (*owner, *mode), at.now)),
             Request::Release {
                 key,
                 owner,
@@ -320,15 +320,17 @@ impl Model {
         self.counters.insert(stripe, counter);
     }
 
-    fn watch(&self, key: &str, owner: Option<Owner>, now: Instant) -> Reply {
+    fn watch(&self, key: &str, (owner, mode): (Option<Owner>, Mode), now: Instant) -> Reply {
         let Some(held) = self.stored(key, now) else {
             return Reply::Free;
         };
-        match owner {
+        match (&held.value, owner) {
+            // What a lock that is shared consists of is not read.
+            (Value::Readers(_), _) if mode == Mode::Exclusive => Reply::Taken { owner: None },
             // Also if that reader has expired: its client does not know the time of the node.
-            Some(owner) if held.value.names(owner) => Reply::Ours,
-            _ => Reply::Taken {
-                owner: held.value.owner(),
+            (value, Some(owner)) if value.names(owner) => Reply::Ours,
+            (value, _) => Reply::Taken {
+                owner: value.owner(),
             },
         }
     }

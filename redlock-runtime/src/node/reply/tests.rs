@@ -30,6 +30,7 @@ fn watch() -> Request {
     Request::Watch {
         key: "k".into(),
         owner: Some(OWNER),
+        mode: Mode::Exclusive,
     }
 }
 

@@ -166,7 +166,7 @@ impl Maker {
     fn acquire(&mut self, key: Arc<str>, now: u64) -> Request {
         Request::Acquire {
             owner: self.random.pick(&self.owners),
-            mode: self.random.pick(&[Mode::Exclusive, Mode::Shared]),
+            mode: self.mode(&key),
             ttl: Duration::from_millis(1 + self.random.below(30)),
             block: self.block(now),
             admission: self.admission(),
@@ -174,6 +174,14 @@ impl Maker {
             ticket: self.ticket().filter(|_| line_of(&key).is_none()),
             key,
         }
+    }
+
+    /// Slots are not shared.
+    fn mode(&mut self, key: &str) -> Mode {
+        let mode = self
+            .random
+            .pick(&[Mode::Exclusive, Mode::Shared, Mode::Shared]);
+        line_of(key).map_or(mode, |_| Mode::Exclusive)
     }
 
     fn stand(&mut self) -> Request {
@@ -193,9 +201,7 @@ impl Maker {
         let key = self.random.pick(&self.keys);
         let owner = self.random.pick(&self.owners);
         let ttl = Duration::from_millis(1 + self.random.below(30));
-        let mode = self
-            .random
-            .pick(&[Mode::Exclusive, Mode::Shared, Mode::Shared]);
+        let mode = self.mode(&key);
         match self.random.below(100) {
             0..30 => self.acquire(key, now),
             30..60 => Request::Extend {
@@ -216,11 +222,12 @@ impl Maker {
                 admission: self.admission(),
             },
             68..74 => self.stand(),
-            74..76 => Request::Watch {
-                key,
-                owner: Some(owner).filter(|_| !self.random.one_in(3)),
-            },
-            76..88 => Request::Release {
+            74..78 => {
+                let owner = Some(owner).filter(|_| !self.random.one_in(3));
+                let mode = owner.map_or(Mode::Exclusive, |_| mode);
+                Request::Watch { key, owner, mode }
+            }
+            78..88 => Request::Release {
                 key,
                 owner,
                 mode,
@@ -258,6 +265,7 @@ impl Maker {
                 0 => Request::Watch {
                     key,
                     owner: Some(owner),
+                    mode: Mode::Exclusive,
                 },
                 _ => Request::Extend {
                     key,
@@ -358,8 +366,6 @@ impl Maker {
                     "67E55044-10B1-426F-9247-BB680E5FE0C8",
                     "not-a-uuid-but-36-characters-long-ok",
                     "shared",
-                    "shared not-a-uuid-but-36-characters-long-ok@0001700000000000",
-                    "shared 00000000-0000-0001-0000-000000000001@1700000000000",
                 ];
                 twins.occupy(&key, self.random.pick(&foreign), None, ttl);
             }
@@ -370,8 +376,8 @@ impl Maker {
                 let value = std::str::from_utf8(&value).unwrap();
                 twins.occupy(&key, value, Some(owner), ttl);
             }
-            8..10 => self.set_wrong_type(&key, twins),
-            10..20 => twins.delete(&key),
+            8..12 => self.set_wrong_type(&key, twins),
+            12..20 => twins.delete(&key),
             20 => twins.flush(),
             21..24 => {
                 let poison = [
@@ -403,14 +409,25 @@ impl Maker {
         }
     }
 
-    fn set_wrong_type(&self, key: &Arc<str>, twins: &mut Twins) {
+    fn set_wrong_type(&mut self, key: &Arc<str>, twins: &mut Twins) {
         if line_of(key).is_some() {
             // No script finds out that a slot has another type before it is asked for.
             return;
         }
         twins.delete(key);
         let (owner, expires) = (None, None);
-        twins.do_both(&["RPUSH", key, "x"], |model, _| {
+        let foreign = [
+            ["RPUSH", key, "x", "y"],
+            ["ZADD", key, "1700000000000", "x"],
+            [
+                "ZADD",
+                key,
+                "1700000000000",
+                "not-a-uuid-but-36-characters-long-ok",
+            ],
+            ["ZADD", key, "1.5", "00000000-0000-0009-0000-000000000001"],
+        ];
+        twins.do_both(&self.random.pick(&foreign), |model, _| {
             model.set_key(Arc::clone(key), Some(Key { owner, expires }));
         });
     }

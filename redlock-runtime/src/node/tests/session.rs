@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{Ahead, Event, NodeId, Owner, Rejection, Reply, Request, RequestId};
+use redlock_protocol::{Ahead, Event, Mode, NodeId, Owner, Rejection, Reply, Request, RequestId};
 use tokio::io::ReadBuf;
 
 use crate::node::{
@@ -167,6 +167,7 @@ fn read(key: &str) -> Request {
     Request::Watch {
         key: key.into(),
         owner: Some(Owner(1)),
+        mode: Mode::Exclusive,
     }
 }
 

@@ -254,6 +254,7 @@ pub(crate) const fn owner_of(request: &Request) -> Option<(&std::sync::Arc<str>,
         | Request::Watch {
             key,
             owner: Some(owner),
+            ..
         }
         | Request::Release { key, owner, .. } => Some((key, *owner)),
         Request::Stand { .. }
