@@ -346,6 +346,7 @@ impl Key {
     /// A node says that the key may have changed. It is read before anything is believed.
     pub(crate) fn on_changed(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         match &mut self.front {
+            Front::Held(held) if held.is_shared() => held.watch_later(cx.now()),
             Front::Held(held) => held.claim.watch(node, cx),
             _ => self.on_told(node, cx),
         }

@@ -64,6 +64,10 @@ const MOST_ROUNDS: u32 = 4;
 /// is lost with one key.
 const WATCH_AFTER: Duration = Duration::from_millis(20);
 
+/// Each process that begins or ends to share a lock changes its key, and all others are told: their reads would grow
+/// with the square of their number.
+const READERS_WATCH_AFTER: Duration = Duration::from_millis(200);
+
 /// Clients of other libraries poll: the longest time for which a process stands back for them.
 const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
 
@@ -134,6 +138,11 @@ impl Held {
             watch_at: Some(cx.now().after(WATCH_AFTER)),
             is_single: cx.out.settings.mixed_fleet || round.question.params.is_fair,
         }
+    }
+
+    /// Reads the key again in a while, for all changes until then together.
+    pub(super) fn watch_later(&mut self, now: Instant) {
+        self.watch_at.get_or_insert(now.after(READERS_WATCH_AFTER));
     }
 
     /// Gives the lock to a waiter. The turn can: see [`Held::can_start`].

@@ -375,6 +375,29 @@ fn readers_that_join_write_the_key_seldom() {
     assert!(reads <= 10, "{reads} writes in two seconds");
 }
 
+/// Each that comes or goes changes the key, of which all others are told.
+#[test]
+fn a_reader_reads_the_key_for_many_changes_together_and_learns_of_a_loss() {
+    let mut world = World::with_clients(3, 2);
+    world.lock(1, "k", reading(LONG));
+    world.run_for(Duration::from_millis(100));
+    let (before, began) = (world.sends(is_watch).len(), world.now);
+    for section in 1..=50 {
+        world.client(1).lock(section, "k", reading(Duration::ZERO));
+        world.client(1).end(section);
+        world.run_for(5 * ROUND_TRIP);
+    }
+    let periods = world.now.since(began).as_millis() / 200;
+    let reads = world.sends(is_watch).len() - before;
+    assert!(reads as u128 <= 3 * (periods + 1), "{reads} reads");
+    let began = world.now;
+    for node in 0..2 {
+        world.delete(node, "k");
+    }
+    world.lost(1);
+    world.assert_within(Duration::from_millis(200) + 2 * ROUND_TRIP, began);
+}
+
 // ---- a writer that becomes a reader
 
 #[test]

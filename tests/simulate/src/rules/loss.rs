@@ -1,6 +1,6 @@
 //! When a holder must know that its lock is lost, and when it must not say so.
 
-use redlock_protocol::{Loss, Owner, SectionId, majority};
+use redlock_protocol::{Loss, Mode, Owner, SectionId, majority};
 
 use crate::{
     MILLI,
@@ -15,6 +15,9 @@ use crate::{
 
 /// A holder reads its keys so long after it has got them, and only then is told of changes.
 const UNWATCHED: u64 = 20 * MILLI;
+
+/// A reader reads its keys so long after it has been told of a change; one of several keys may be shared.
+const READERS_LATER: u64 = 200 * MILLI;
 
 /// How late an engine wakes.
 const LATE: u64 = 2 * MILLI;
@@ -38,7 +41,10 @@ impl World {
                     section: belief.section,
                     since: self.now,
                 };
-                self.agenda.at(since + 2 * round_trip + LATE, check);
+                let task = &self.clients[belief.client].tasks[task_of(belief.section)];
+                let may_share = belief.mode == Mode::Shared || task.keys().count() > 1;
+                let later = if may_share { READERS_LATER } else { 0 };
+                self.agenda.at(since + later + 2 * round_trip + LATE, check);
             }
         }
     }
