@@ -253,16 +253,37 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
 
 type SetDuration = fn(Builder, Duration) -> Builder;
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// All durations of a node set that have a bound of their own, with their bounds.
+const DURATIONS: [(&str, SetDuration, Duration); 5] = [
+    (
+        "guard_band",
+        Builder::guard_band,
+        DAY.checked_div(10).unwrap(),
+    ),
+    (
+        "node_timeout",
+        Builder::node_timeout,
+        DAY.checked_div(20).unwrap(),
+    ),
+    (
+        "connect_timeout",
+        Builder::connect_timeout,
+        Duration::from_secs(60),
+    ),
+    (
+        "ping_interval",
+        Builder::ping_interval,
+        Duration::from_secs(3_600),
+    ),
+    ("max_lease", Builder::max_lease, DAY),
+];
+
 #[tokio::test]
 async fn durations_of_a_node_set_have_upper_bounds() {
-    let day = 24 * 60 * 60 * SECOND;
-    let cases: [(&str, SetDuration, Duration); 4] = [
-        ("guard_band", Builder::guard_band, day / 10),
-        ("node_timeout", Builder::node_timeout, day / 20),
-        ("connect_timeout", Builder::connect_timeout, 60 * SECOND),
-        ("max_lease", Builder::max_lease, day),
-    ];
-    for (name, set, longest) in cases {
+    let day = DAY;
+    for (name, set, longest) in DURATIONS {
         let error = refused(set(embedded(), Duration::MAX)).await;
         assert_eq!(kinds(&error), [(ProblemKind::BadOption, name)]);
         let shown = error.to_string();
@@ -301,13 +322,7 @@ async fn any_max_lease_works_on_new_servers() {
 /// Whatever the duration, the node set is refused or it works: no engine dies of it.
 #[tokio::test]
 async fn no_duration_ends_the_engine() {
-    let of_node_set = [
-        Builder::expire,
-        Builder::guard_band,
-        Builder::node_timeout,
-        Builder::connect_timeout,
-        Builder::max_lease,
-    ];
+    let bounded = DURATIONS.map(|(_, set, _)| set);
     let of_lock: [fn(Lock, Duration) -> Lock; 4] =
         [Lock::expire, Lock::wait, Lock::renew_every, |lock, time| {
             lock.renew().max_hold(time)
@@ -315,7 +330,8 @@ async fn no_duration_ends_the_engine() {
     let server = Server::start();
     for url in ["memory://extremes".to_owned(), server.url()] {
         let usual = || Redlock::builder().nodes([&url]).assume_fresh(true);
-        let of_node_set = of_node_set.iter().enumerate();
+        let of_node_set = bounded.iter().chain([&(Builder::expire as SetDuration)]);
+        let of_node_set = of_node_set.enumerate();
         let builders = of_node_set.flat_map(|(nth, set)| {
             EXTREMES.map(|extreme| (format!("{nth}. {extreme:?}"), set(usual(), extreme)))
         });

@@ -75,17 +75,8 @@ fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Acquisitio
         Mode::Exclusive,
     ));
     let params = LockParams {
-        mode: Mode::Exclusive,
-        lease: LEASE,
-        guard_band: LEASE / 10,
-        node_timeout: LEASE / 20,
-        min_validity: LEASE / 10,
         wait: Duration::MAX,
-        renew: None,
-        max_hold: None,
-        at_least: Duration::ZERO,
-        permits: 0,
-        is_fair: false,
+        ..LockParams::of(LEASE)
     };
     let caller = Caller(Arc::clone(&status));
     let told = combiner.tell(Command::Acquire { params, caller });
