@@ -48,9 +48,9 @@ pub use self::{
     },
     event::Event,
     message::{
-        AdmissionId, Ahead, BlockRequest, ConnectionId, Evidence, FORMAT, Facts, LossId,
+        Act, AdmissionId, Ahead, BlockRequest, ConnectionId, Evidence, FORMAT, Facts, LossId,
         LossRecord, Marker, Member, Mode, NodeId, Owner, Process, Record, Rejection, Reply,
-        Request, RequestId, SectionId, Ticket,
+        Request, RequestId, SectionId, Stand, Ticket, Vote,
     },
     protocol::Protocol,
     rules::{

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::rules::token::Token;
 
 /// A configured node, by its position in the node set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub usize);
 
 /// One critical section from the caller's side, from the question to the release. Never reused, and
@@ -242,6 +242,66 @@ impl Ticket {
     pub const LASTS: Duration = Duration::from_secs(1);
 }
 
+/// What an owner asks of a node that votes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vote {
+    /// The lock.
+    pub key: Arc<str>,
+    /// Who asks.
+    pub owner: Owner,
+    /// Beside whom it has the key.
+    pub mode: Mode,
+    /// How long the node keeps the key, at the least.
+    pub ttl: Duration,
+    /// The tokens: the counter `c` becomes `max(c + 1, proposal) + length - 1`, and the first number of the block is
+    /// told. An acquisition always takes some.
+    pub block: Option<BlockRequest>,
+    /// The admission that the client knows of. Under another one the node answers `NotAdmitted`, and does nothing.
+    pub admission: AdmissionId,
+}
+
+/// What the node is to do with the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Set it to the owner, unless there is one; a key that lists readers takes in one more. Answered by `Granted`,
+    /// `Held` or `Queued`.
+    ///
+    /// With a ticket the key is granted only in the order of the queue, and who is refused takes a place in it. So does
+    /// who is granted it alone: others may refuse it. The place counts again once the key is gone.
+    Acquire(Option<Ticket>),
+    /// If it carries the owner, let it live for the TTL from now. A key that lives for longer is left as it is.
+    /// Answered by `Extended` or `NotOwner`.
+    Extend {
+        /// If the key is written at all, it lives for so much longer: every write wakes the clients
+        /// that watch the key.
+        spare: Duration,
+        /// What the owner says to those who look at the lock. The node keeps it beside the key for as long as the
+        /// key lives at the least, and no vote depends on it. `None` leaves it as it is.
+        note: Option<Arc<str>>,
+    },
+    /// As `Acquire`, but it gives no vote and no token. Answered by `PutBack` or `Held`.
+    PutBack,
+}
+
+/// Which slot of a lock with permits is free for the process, in the order of the queue? Gives no vote. Answered
+/// by `Turn`, `Queued` or `Full`. Whoever is not given a turn takes a place in the queue, and finds the key there
+/// until a slot is released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stand {
+    /// Where the callers of the lock wait.
+    pub key: Arc<str>,
+    /// Any owner of the process.
+    pub owner: Owner,
+    /// How many slots the lock has.
+    pub permits: u32,
+    /// The slot to begin with: clients that are told of the same one meet there.
+    pub start: u32,
+    /// How many slots the process has; `None` if the caller needs several, so that a share may not be enough.
+    pub own: Option<u32>,
+    /// The place. A process that has its share of the slots takes none: those that have less go first.
+    pub ticket: Ticket,
+}
+
 /// One request to one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -280,80 +340,10 @@ pub enum Request {
         /// The longest key TTL that the fleet may ask for.
         max_ttl: Duration,
     },
-    /// Set the key to the owner, unless there is one, and take a block of tokens: the counter `c`
-    /// becomes `max(c + 1, proposal) + length - 1`, and the first number of the block is told.
-    /// A key that lists readers takes in one more. Answered by `Granted`, `Held`, `Queued` or `NotAdmitted`.
-    Acquire {
-        /// The lock.
-        key: Arc<str>,
-        /// Who asks.
-        owner: Owner,
-        /// Beside whom.
-        mode: Mode,
-        /// How long the node keeps the key.
-        ttl: Duration,
-        /// The tokens.
-        block: BlockRequest,
-        /// The admission that the vote counts for.
-        admission: AdmissionId,
-        /// The key is granted only in the order of the queue, and who is refused takes a place in it. So does who
-        /// is granted it alone: others may refuse it. The place counts again once the key is gone.
-        ticket: Option<Ticket>,
-    },
-    /// If the key carries the owner, let it live for `ttl` from now, and take a block of tokens as
-    /// `Acquire` does, if one is wanted. A key that lives for longer is left as it is. Answered by
-    /// `Extended`, `NotOwner` or `NotAdmitted`.
-    Extend {
-        /// The lock.
-        key: Arc<str>,
-        /// Who asks.
-        owner: Owner,
-        /// Beside whom it has the key.
-        mode: Mode,
-        /// How long the node keeps the key at the least.
-        ttl: Duration,
-        /// If the key is written at all, it lives for so much longer: every write wakes the clients
-        /// that watch the key.
-        spare: Duration,
-        /// The tokens.
-        block: Option<BlockRequest>,
-        /// The admission that the vote counts for.
-        admission: AdmissionId,
-        /// What the owner says to those who look at the lock. The node keeps it beside the key for as long as the
-        /// key lives at the least, and no vote depends on it. `None` leaves it as it is.
-        note: Option<Arc<str>>,
-    },
-    /// Set the key to the owner, unless there is one; a key that lists readers takes in one more.
-    /// Gives no vote and no token. Answered by `PutBack`, `Held` or `NotAdmitted`.
-    PutBack {
-        /// The lock.
-        key: Arc<str>,
-        /// Who asks.
-        owner: Owner,
-        /// Beside whom it has the key.
-        mode: Mode,
-        /// How long the node keeps the key.
-        ttl: Duration,
-        /// The admission that the client knows of.
-        admission: AdmissionId,
-    },
-    /// Which slot of a lock with permits is free for the process, in the order of the queue? Gives no vote. Answered
-    /// by `Turn`, `Queued` or `Full`. Whoever is not given a turn takes a place in the queue, and finds the key there
-    /// until a slot is released.
-    Stand {
-        /// Where the callers of the lock wait.
-        key: Arc<str>,
-        /// Any owner of the process.
-        owner: Owner,
-        /// How many slots the lock has.
-        permits: u32,
-        /// The slot to begin with: clients that are told of the same one meet there.
-        start: u32,
-        /// How many slots the process has; `None` if the caller needs several, so that a share may not be enough.
-        own: Option<u32>,
-        /// The place. A process that has its share of the slots takes none: those that have less go first.
-        ticket: Ticket,
-    },
+    /// What only a node that votes does.
+    Vote(Vote, Act),
+    /// Which slot of a lock with permits is free?
+    Stand(Stand),
     /// Does the key carry the owner, or any? And tell when that changes. Answered by `Ours`, `Taken`
     /// or `Free`.
     Watch {
@@ -385,10 +375,8 @@ impl Request {
     /// The lock that it is about.
     pub const fn key(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Acquire { key, .. }
-            | Self::Extend { key, .. }
-            | Self::PutBack { key, .. }
-            | Self::Stand { key, .. }
+            Self::Vote(Vote { key, .. }, _)
+            | Self::Stand(Stand { key, .. })
             | Self::Watch { key, .. }
             | Self::Release { key, .. } => Some(key),
             _ => None,

@@ -4,8 +4,8 @@ use std::{str, sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 use redlock_protocol::{
-    AdmissionId, Ahead, FORMAT, LossId, LossRecord, Marker, Mode, Owner, Record, Rejection, Reply,
-    Request, Token,
+    Act, AdmissionId, Ahead, FORMAT, LossId, LossRecord, Marker, Mode, Owner, Record, Rejection,
+    Reply, Request, Token,
 };
 
 use super::{
@@ -36,18 +36,18 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             }),
             _ => record(&answer),
         },
-        Request::Acquire { block, ticket, .. } => match answer {
-            Value::Int(1) => as_proposed(block.proposal),
-            ref answer => vote(answer, ticket.is_some()),
+        Request::Vote(of, Act::Acquire(ticket)) => match (&answer, of.block) {
+            (Value::Int(1), Some(block)) => as_proposed(block.proposal),
+            (answer, _) => vote(answer, ticket.is_some()),
         },
-        Request::Extend { block, .. } => extension(&answer, block.is_some()),
-        Request::PutBack { .. } => match answer {
+        Request::Vote(of, Act::Extend { .. }) => extension(&answer, of.block.is_some()),
+        Request::Vote(_, Act::PutBack) => match answer {
             Value::Int(1) => Some(Reply::PutBack),
             ref answer => {
                 vote(answer, false).filter(|reply| !matches!(reply, Reply::Granted { .. }))
             }
         },
-        Request::Stand { permits, .. } => stood(&answer, *permits),
+        Request::Stand(stand) => stood(&answer, stand.permits),
         Request::Watch { owner, mode, .. } => watched(&answer, *owner, *mode),
         Request::Release { keep, .. } => match answer {
             Value::Int(1) if keep.is_none() => Some(Reply::Deleted),
@@ -78,7 +78,7 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
         _ if code == NO_SCRIPT => Reply::NotAdmitted,
         // Something else stands under the key now, so it is not ours.
         Request::Watch { .. } if why == Rejection::Key => Reply::Taken { owner: None },
-        Request::Extend { .. } | Request::Release { .. } if why == Rejection::Key => {
+        Request::Vote(_, Act::Extend { .. }) | Request::Release { .. } if why == Rejection::Key => {
             Reply::NotOwner
         }
         Request::Identify if !connection::is_passing(code) => Reply::Identity { server: None },

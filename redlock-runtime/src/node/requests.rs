@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_protocol::{AdmissionId, BlockRequest, Mode, Owner, Request, Token};
+use redlock_protocol::{Act, AdmissionId, BlockRequest, Mode, Owner, Request, Token, Vote};
 
 pub(super) const TTL: Duration = Duration::from_secs(20);
 pub(super) const ADMISSION: AdmissionId = AdmissionId(u64::MAX);
@@ -12,39 +12,29 @@ pub(super) const fn block(proposal: u64, length: u64) -> BlockRequest {
     BlockRequest { proposal, length }
 }
 
-pub(super) fn acquire(owner: Owner, proposal: u64) -> Request {
-    Request::Acquire {
+fn vote(owner: Owner, block: Option<BlockRequest>, act: Act) -> Request {
+    let vote = Vote {
         key: "k".into(),
         owner,
         mode: Mode::Exclusive,
         ttl: TTL,
-        block: block(proposal, 1),
+        block,
         admission: ADMISSION,
-        ticket: None,
-    }
+    };
+    Request::Vote(vote, act)
+}
+
+pub(super) fn acquire(owner: Owner, proposal: u64) -> Request {
+    vote(owner, Some(block(proposal, 1)), Act::Acquire(None))
 }
 
 pub(super) fn extend(owner: Owner, block: Option<BlockRequest>) -> Request {
-    Request::Extend {
-        key: "k".into(),
-        owner,
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        spare: TTL,
-        block,
-        admission: ADMISSION,
-        note: None,
-    }
+    let (spare, note) = (TTL, None);
+    vote(owner, block, Act::Extend { spare, note })
 }
 
 pub(super) fn put_back(owner: Owner) -> Request {
-    Request::PutBack {
-        key: "k".into(),
-        owner,
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        admission: ADMISSION,
-    }
+    vote(owner, None, Act::PutBack)
 }
 
 pub(super) fn release(owner: Owner) -> Request {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use redis::Value;
-use redlock_protocol::{Event, NodeId, Reply, Request, RequestId, Why};
+use redlock_protocol::{Act, Event, NodeId, Reply, Request, RequestId, Why};
 use tokio::task::coop::has_budget_remaining;
 
 use super::{
@@ -58,7 +58,17 @@ type Asked = (RequestId, Request);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Script {
     Of(Discriminant<Request>),
+    OfVote(Discriminant<Act>),
     ForMany(Discriminant<Kind>),
+}
+
+impl Script {
+    const fn of(request: &Request) -> Self {
+        match request {
+            Request::Vote(_, act) => Self::OfVote(mem::discriminant(act)),
+            other => Self::Of(mem::discriminant(other)),
+        }
+    }
 }
 
 /// What a reply is for.
@@ -143,7 +153,7 @@ impl Session {
     }
 
     fn write(&mut self, (request, body): Asked, hash: &str) {
-        let with_source = self.is_to_bring(Script::Of(mem::discriminant(&body)));
+        let with_source = self.is_to_bring(Script::of(&body));
         self.write_preface(&body);
         let command = script::command(&body, hash, with_source);
         self.wire.put(&command);
@@ -185,8 +195,8 @@ impl Session {
         tell: impl FnOnce(RequestId, Reply),
     ) {
         if reply::lacks_script(&answer) {
-            self.unknown.push(Script::Of(mem::discriminant(&body)));
-            if !script::is_vote(&body) {
+            self.unknown.push(Script::of(&body));
+            if !matches!(body, Request::Vote(..)) {
                 return self.write((request, body), hash);
             }
         }

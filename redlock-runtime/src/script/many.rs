@@ -1,7 +1,7 @@
 //! Several requests in one command. Its reply has for each of them what its own command would have
 //! brought.
 
-use redlock_protocol::{AdmissionId, Mode, Request};
+use redlock_protocol::{Act, AdmissionId, Mode, Request, Vote};
 
 use super::{
     source::{EXTEND_MANY, run},
@@ -25,13 +25,15 @@ pub(crate) enum Kind {
 /// The kind of a request that can go out with others.
 pub(crate) const fn kind(request: &Request) -> Option<Kind> {
     match request {
-        Request::Extend {
-            mode: Mode::Exclusive,
-            block: None,
-            note: None,
-            admission,
-            ..
-        } => Some(Kind::Extend(*admission)),
+        Request::Vote(
+            Vote {
+                mode: Mode::Exclusive,
+                block: None,
+                admission,
+                ..
+            },
+            Act::Extend { note: None, .. },
+        ) => Some(Kind::Extend(*admission)),
         Request::Watch {
             owner: Some(_),
             mode: Mode::Exclusive,
@@ -48,10 +50,10 @@ pub(crate) fn command_for_many<'a>(
     hash: &'a str,
     with_source: bool,
 ) -> Command<'a> {
-    let keys = requests.clone().filter_map(|request| match request {
-        Request::Extend { key, .. } | Request::Watch { key, .. } => Some(Key(key)),
-        _ => None,
-    });
+    let keys = requests
+        .clone()
+        .filter_map(Request::key)
+        .map(|key| Key(key));
     let mut command = match kind {
         Kind::Watch => {
             let mut command = words(["MGET"]);
@@ -66,12 +68,9 @@ pub(crate) fn command_for_many<'a>(
         }
     };
     for request in requests {
-        if let Request::Extend {
-            owner, ttl, spare, ..
-        } = request
-        {
-            let written = ttl.saturating_add(*spare);
-            command.extend([Owner(*owner), millis(*ttl), millis(written)]);
+        if let Request::Vote(vote, Act::Extend { spare, .. }) = request {
+            let written = vote.ttl.saturating_add(*spare);
+            command.extend([Owner(vote.owner), millis(vote.ttl), millis(written)]);
         }
     }
     command

@@ -10,7 +10,7 @@ mod word;
 use std::time::Duration;
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, Mode, Owner, Request, Ticket, Token, line_of, stripe,
+    Act, Evidence, Mode, Owner, Request, Stand, Ticket, Token, Vote, line_of, stripe,
 };
 use uuid::Uuid;
 
@@ -90,100 +90,64 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             ]);
             command
         }
-        Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
-            vote(request, hash, with_source)
-        }
-        Request::Stand {
-            key,
-            owner,
-            permits,
-            start,
-            own,
-            ticket,
-        } => {
-            let mut command = run_on(&STAND, &[Key(key), Queue(key)]);
-            let (permits, start) = (u64::from(*permits), u64::from(*start));
-            command.extend([Word::Owner(*owner), Number(permits), Number(start)]);
-            let own = own.map_or(Text(""), |own| Number(u64::from(own)));
-            command.extend([own, Text(""), Text("")]);
-            command.extend(words_of_ticket(*ticket, Mode::Exclusive));
+        Request::Vote(vote, act) => vote_words(vote, act, hash, with_source),
+        Request::Stand(stand) => {
+            let mut command = run_on(&STAND, &[Key(&stand.key), Queue(&stand.key)]);
+            command.extend(words_of_stand(stand));
+            command.extend(words_of_ticket(stand.ticket, Mode::Exclusive));
             command
         }
         Request::Watch { key, owner, mode } => watch(key, *owner, *mode, with_source),
-        Request::Release { .. } => release(request, with_source),
+        Request::Release {
+            key,
+            owner,
+            mode,
+            keep,
+            leaves,
+        } => {
+            let keys = [Key(key), Queue(waited_at(key)), Key(waited_at(key))];
+            let count = line_of(key).map_or(1 + usize::from(*leaves), |_| 3);
+            let script = match mode {
+                Mode::Exclusive => &RELEASE,
+                Mode::Shared => &RELEASE_SHARED,
+            };
+            let mut command = run_on(script, &keys[..count]);
+            command.push(Word::Owner(*owner));
+            command.extend(keep.map(millis));
+            command
+        }
     }
 }
 
-/// The node does it only if it votes, and has to be asked who it is before it is asked again.
-pub(crate) const fn is_vote(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. }
-    )
-}
-
-fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'a> {
-    let run = |script, keys: &[_]| run(script, with_source, keys);
-    match request {
-        Request::Acquire {
-            key,
-            owner,
-            mode,
-            ttl,
-            block,
-            admission,
-            ticket,
-        } => {
-            let keys = [Key(key), Key(hash), Queue(waited_at(key))];
-            let mut command = match (ticket, mode) {
-                (None, Mode::Exclusive) if line_of(key).is_some() => run(&ACQUIRE, &keys),
-                (None, Mode::Exclusive) => run(&ACQUIRE, &keys[..2]),
-                (None, Mode::Shared) => run(&ACQUIRE_SHARED, &keys[..2]),
-                (Some(_), _) => run(&ACQUIRE_IN_ORDER, &keys),
-            };
-            command.extend(words_of_vote(key, (*owner, *ttl, *admission), Some(*block)));
-            command.extend(ticket.iter().flat_map(|it| words_of_ticket(*it, *mode)));
-            command
+fn vote_words<'a>(vote: &'a Vote, act: &'a Act, hash: &'a str, with_source: bool) -> Command<'a> {
+    let key = &vote.key;
+    let note = match act {
+        Act::Extend { note, .. } if vote.mode == Mode::Exclusive => note.as_deref(),
+        _ => None,
+    };
+    let (script, keys) = match (act, vote.mode) {
+        (Act::Acquire(None), Mode::Exclusive) => {
+            (&ACQUIRE, 2 + usize::from(line_of(key).is_some()))
         }
-        Request::Extend {
-            key,
-            owner,
-            mode,
-            ttl,
-            spare,
-            block,
-            admission,
-            note,
-        } => {
-            let script = match mode {
-                Mode::Exclusive => &EXTEND,
-                Mode::Shared => &EXTEND_SHARED,
-            };
-            let note = note.as_deref().filter(|_| *mode == Mode::Exclusive);
-            let keys = [Key(key), Key(hash), Queue(waited_at(key)), Note(key)];
-            let mut command = run(script, &keys[..3 + usize::from(note.is_some())]);
-            command.extend(words_of_vote(key, (*owner, *ttl, *admission), *block));
-            command.push(millis(ttl.saturating_add(*spare)));
-            command.extend(note.map(Text));
-            command
+        (Act::Acquire(None), Mode::Shared) => (&ACQUIRE_SHARED, 2),
+        (Act::Acquire(Some(_)), _) => (&ACQUIRE_IN_ORDER, 3),
+        (Act::Extend { .. }, Mode::Exclusive) => (&EXTEND, 3 + usize::from(note.is_some())),
+        (Act::Extend { .. }, Mode::Shared) => (&EXTEND_SHARED, 3),
+        (Act::PutBack, Mode::Exclusive) => (&PUT_BACK, 2),
+        (Act::PutBack, Mode::Shared) => (&PUT_BACK_SHARED, 2),
+    };
+    let all = [Key(key), Key(hash), Queue(waited_at(key)), Note(key)];
+    let mut command = run(script, with_source, &all[..keys]);
+    command.extend(words_of_vote(vote));
+    match act {
+        Act::Acquire(ticket) => {
+            command.extend(ticket.iter().flat_map(|it| words_of_ticket(*it, vote.mode)));
         }
-        Request::PutBack {
-            key,
-            owner,
-            mode,
-            ttl,
-            admission,
-        } => {
-            let script = match mode {
-                Mode::Exclusive => &PUT_BACK,
-                Mode::Shared => &PUT_BACK_SHARED,
-            };
-            let mut command = run(script, &[Key(key), Key(hash)]);
-            command.extend(words_of_vote(key, (*owner, *ttl, *admission), None));
-            command
-        }
-        _ => unreachable!("{request:?} asks for no vote"),
+        Act::Extend { spare, .. } => command.push(millis(vote.ttl.saturating_add(*spare))),
+        Act::PutBack => {}
     }
+    command.extend(note.map(Text));
+    command
 }
 
 fn watch(key: &str, owner: Option<Owner>, mode: Mode, with_source: bool) -> Command<'_> {
@@ -202,52 +166,32 @@ fn waited_at(key: &str) -> &str {
     line_of(key).unwrap_or(key)
 }
 
-fn release(request: &Request, with_source: bool) -> Command<'_> {
-    let Request::Release {
-        key,
-        owner,
-        mode,
-        keep,
-        leaves,
-    } = request
-    else {
-        unreachable!("{request:?} is no release");
-    };
-    let script = match mode {
-        Mode::Exclusive => &RELEASE,
-        Mode::Shared => &RELEASE_SHARED,
-    };
-    let line = waited_at(key);
-    let keys = [Key(key), Queue(line), Key(line)];
-    let count = match (line_of(key), *leaves) {
-        (Some(_), _) => 3,
-        (None, true) => 2,
-        (None, false) => 1,
-    };
-    let mut command = run(script, with_source, &keys[..count]);
-    command.push(Word::Owner(*owner));
-    command.extend(keep.map(millis));
-    command
-}
-
 /// The arguments of `vote.lua`.
-fn words_of_vote(
-    key: &str,
-    (owner, ttl, admission): (Owner, Duration, AdmissionId),
-    block: Option<BlockRequest>,
-) -> [Word<'static>; 6] {
-    let (first, last) = block.map_or((Text(""), Text("")), |block| {
+fn words_of_vote(vote: &Vote) -> [Word<'static>; 6] {
+    let (first, last) = vote.block.map_or((Text(""), Text("")), |block| {
         let first = block.proposal.min(Token::LARGEST).0;
         let last = first.saturating_add(block.length.saturating_sub(1));
         (Number(first), Number(last))
     });
     [
-        Word::Owner(owner),
-        millis(ttl),
-        Number(admission.0),
-        Number(stripe(key)),
+        Word::Owner(vote.owner),
+        millis(vote.ttl),
+        Number(vote.admission.0),
+        Number(stripe(&vote.key)),
         first,
         last,
+    ]
+}
+
+/// The arguments of `stand.lua`, in as many words.
+fn words_of_stand(stand: &Stand) -> [Word<'static>; 6] {
+    [
+        Word::Owner(stand.owner),
+        Number(stand.permits.into()),
+        Number(stand.start.into()),
+        stand.own.map_or(Text(""), |own| Number(own.into())),
+        Text(""),
+        Text(""),
     ]
 }
 

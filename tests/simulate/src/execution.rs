@@ -1,6 +1,6 @@
 //! What requests do at nodes, and what the checker learns from that and from the replies.
 
-use redlock_protocol::{Evidence, NodeId, Owner, Reply, Request, Token, majority};
+use redlock_protocol::{Act, Evidence, NodeId, Owner, Reply, Request, Token, majority};
 
 use crate::{
     checker::{Rule, Tag, owner_of},
@@ -74,11 +74,11 @@ impl World {
             (Request::Release { .. }, reply) => {
                 return self.checker.release_ran(node, owner, sent.id, reply);
             }
-            (Request::Acquire { .. }, Reply::Held { .. } | Reply::Queued(_)) => {
+            (Request::Vote(_, Act::Acquire(_)), Reply::Held { .. } | Reply::Queued(_)) => {
                 self.checker.refused(node, owner, sent.id);
                 false
             }
-            (Request::PutBack { .. }, Reply::Held { .. }) => {
+            (Request::Vote(_, Act::PutBack), Reply::Held { .. }) => {
                 self.checker.refused(node, owner, sent.id);
                 return;
             }
@@ -112,7 +112,7 @@ impl World {
             | Reply::NotAdmitted
             | Reply::Refused {
                 is_untouched: true, ..
-            } if matches!(body, Request::Acquire { .. } | Request::PutBack { .. }) => {
+            } if matches!(body, Request::Vote(_, Act::Acquire(_) | Act::PutBack)) => {
                 self.checker.denied(client, node.0, body, sent.id);
             }
             Reply::NotOwner | Reply::Taken { .. } | Reply::Free

@@ -1,7 +1,7 @@
 //! What is known of keys beyond what their nodes know: which attempts made them, and what a request did
 //! to them.
 
-use redlock_protocol::{Instant, Owner, Reply, Request, model::Key};
+use redlock_protocol::{Act, Instant, Owner, Reply, Request, model::Key};
 
 use crate::checker::{Tag, owner_of};
 
@@ -100,7 +100,8 @@ impl Parts {
                     owner: key.owner,
                     tag,
                     orphan: false,
-                    counts_since: (!matches!(request, Request::PutBack { .. })).then_some(at),
+                    counts_since: (!matches!(request, Request::Vote(_, Act::PutBack)))
+                        .then_some(at),
                 });
                 effects.push(Effect::Made);
             }

@@ -3,7 +3,8 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, Evidence, Facts, Instant, LossId, Owner, Record, Reply, Request, Token, line_key,
+    Act, AdmissionId, Evidence, Facts, Instant, LossId, Owner, Record, Reply, Request, Token,
+    line_key,
     model::{Key, Model, Moment},
     stripe,
 };
@@ -398,6 +399,14 @@ impl Node {
         replied
     }
 
+    /// For a user who may not read `INFO`, scripts cannot tell in which process they run.
+    fn run_model(&mut self, is_blind: bool, request: &Request, moment: Moment) -> Reply {
+        let hidden = self.model.server.take_if(|_| is_blind);
+        let reply = self.model.run(request, moment);
+        self.model.server = self.model.server.take().or(hidden);
+        reply
+    }
+
     fn execute_on_key(
         &mut self,
         (connection, is_blind): (usize, bool),
@@ -406,13 +415,9 @@ impl Node {
         at: u64,
     ) -> (Reply, Effect) {
         let moment = self.moment(at);
-        let run = match is_blind {
-            true => Model::run_blind,
-            false => Model::run,
-        };
         let key = request.key().filter(|key| **key != self.line.0);
         let Some(index) = key.map(|key| index_of(key)) else {
-            let reply = run(&mut self.model, request, moment);
+            let reply = self.run_model(is_blind, request, moment);
             if matches!(request, Request::ReportLoss { .. }) {
                 self.noted_at.get_or_insert(at);
             }
@@ -421,7 +426,7 @@ impl Node {
         };
         self.expire(index, at);
         let before = self.parts(index, at);
-        let reply = run(&mut self.model, request, moment);
+        let reply = self.run_model(is_blind, request, moment);
         let after = self.parts(index, at);
         if matches!(request, Request::Watch { .. })
             && self.tells_changes
@@ -508,10 +513,10 @@ fn server(number: usize, process: u64) -> Arc<str> {
 /// The script that a request is, if it is one.
 const fn script(request: &Request) -> Option<usize> {
     match request {
-        Request::Acquire { ticket: None, .. } => Some(0),
-        Request::Acquire { .. } => Some(1),
-        Request::Extend { .. } => Some(2),
-        Request::PutBack { .. } => Some(3),
+        Request::Vote(_, Act::Acquire(None)) => Some(0),
+        Request::Vote(_, Act::Acquire(_)) => Some(1),
+        Request::Vote(_, Act::Extend { .. }) => Some(2),
+        Request::Vote(_, Act::PutBack) => Some(3),
         Request::Release { .. } => Some(4),
         Request::Probe => Some(5),
         Request::ReportLoss { .. } => Some(6),

@@ -44,9 +44,7 @@ impl Sickness {
     pub(crate) fn refusal(self, request: &Request) -> Option<&'static str> {
         let writes = matches!(
             request,
-            Request::Acquire { .. }
-                | Request::Extend { .. }
-                | Request::PutBack { .. }
+            Request::Vote(..)
                 | Request::ReportLoss { .. }
                 | Request::Admit { .. }
                 | Request::Stand { .. }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     action::{Cause, Refusal, Verdict},
-    message::{NodeId, Owner, Reply, Request, SectionId, Ticket},
+    message::{NodeId, Owner, Reply, Request, SectionId, Stand, Ticket},
     purpose::{Ask, RoundId},
     rules::{backoff::jitter, quorum},
     time::Instant,
@@ -301,14 +301,14 @@ impl Key {
             let mut others = (1..=permits).map(|by| line.last.wrapping_add(by) % permits);
             others.find(|slot| !line.busy.contains(slot))
         });
-        let body = Request::Stand {
+        let body = Request::Stand(Stand {
             key: std::sync::Arc::clone(cx.name),
             owner: Owner(u128::from(cx.nodes.process().0) << 64),
             permits,
             start: start.unwrap_or(0),
             own: (!waiter.section.is_part()).then(|| self.own_slots()),
             ticket,
-        };
+        });
         let told = asked.last().copied();
         let told = told.filter(|&node| cx.tell(node, Ask::Stand(round), body));
         let Some(node) = told else {

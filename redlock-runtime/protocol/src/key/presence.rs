@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{claim::Claim, cx::Cx, turn::Held};
 use crate::{
-    message::{NodeId, Reply, Request},
+    message::{Act, NodeId, Reply, Request, Vote},
     node::Nodes,
     purpose::{Ask, RoundId},
     time::Instant,
@@ -138,12 +138,16 @@ impl Held {
         let limit = section.params.round_timeout();
         let (owner, mode) = (self.claim.owner, self.claim.mode);
         let (key, ttl) = (Arc::clone(cx.name), self.ttl.into());
-        let body = |admission| Request::PutBack {
-            key,
-            owner,
-            mode,
-            ttl,
-            admission,
+        let body = |admission| {
+            let vote = Vote {
+                key,
+                owner,
+                mode,
+                ttl,
+                block: None,
+                admission,
+            };
+            Request::Vote(vote, Act::PutBack)
         };
         if let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), limit, body) {
             self.claim.on_asked(node, request, ttl);

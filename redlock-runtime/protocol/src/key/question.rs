@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use crate::{
-    message::{AdmissionId, BlockRequest, Mode, NodeId, Owner, Request, Ticket},
+    message::{Act, AdmissionId, BlockRequest, Mode, NodeId, Owner, Request, Ticket, Vote},
     rules::validity::LockParams,
 };
 
@@ -33,29 +33,24 @@ impl Question {
         admission: AdmissionId,
         ticket: Option<Ticket>,
     ) -> Request {
-        let (ttl, spare) = (self.params.key_ttl(), self.spare);
-        match (self.kind, self.block) {
-            (Kind::Acquire, Some(block)) => Request::Acquire {
-                key,
-                owner,
-                mode,
-                // So that the sections of a turn that follow need no round of their own.
-                ttl: ttl + spare,
-                block,
-                admission,
-                ticket,
-            },
-            (_, block) => Request::Extend {
-                key,
-                owner,
-                mode,
-                ttl,
-                spare,
-                block,
-                admission,
-                note: self.note.clone(),
-            },
-        }
+        let ttl = self.params.key_ttl();
+        let (ttl, act) = match self.kind {
+            // So that the sections of a turn that follow need no round of their own.
+            Kind::Acquire => (ttl + self.spare, Act::Acquire(ticket)),
+            Kind::Extend => {
+                let (spare, note) = (self.spare, self.note.clone());
+                (ttl, Act::Extend { spare, note })
+            }
+        };
+        let vote = Vote {
+            key,
+            owner,
+            mode,
+            ttl,
+            block: self.block,
+            admission,
+        };
+        Request::Vote(vote, act)
     }
 }
 

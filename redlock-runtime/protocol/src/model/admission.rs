@@ -4,20 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Model, Moment, Overflow, is_same};
 use crate::{
-    message::{Evidence, LossId, Marker, Reply},
+    message::{Evidence, LossId, LossRecord, Marker, Reply},
     rules::token::{SOUND_LEAD, Token},
     time::{Instant, counted},
 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
-    pub(super) id: LossId,
+    /// Its age is told when it is asked for.
+    pub(super) record: LossRecord,
     /// The process that it was noted in.
     pub(super) server: Option<Arc<str>>,
     pub(super) begin: Instant,
-    pub(super) beside_marker: bool,
-    pub(super) is_unflushed: bool,
-    pub(super) first_start: Option<Duration>,
 }
 
 impl Model {
@@ -42,18 +40,22 @@ impl Model {
             .filter(|loss| is_same(&loss.server, &self.server))
         {
             None => {
-                self.loss = Some(Loss {
+                let record = LossRecord {
                     id,
-                    server: self.server.clone(),
-                    begin: at.now,
+                    age: Duration::ZERO,
                     // Its own, of another process, tells as well that this is no first start.
                     beside_marker: beside_marker || had_marker,
                     // Without its own it may have been deleted, if others have one.
                     is_unflushed: self.is_unflushed && (had_marker || !beside_marker),
                     first_start: None,
+                };
+                self.loss = Some(Loss {
+                    record,
+                    server: self.server.clone(),
+                    begin: at.now,
                 });
             }
-            Some(loss) => loss.beside_marker |= beside_marker,
+            Some(loss) => loss.record.beside_marker |= beside_marker,
         }
         self.max_ttl.get_or_insert(max_ttl);
         // What it granted is forgotten, so the old marks would prove too much.
@@ -118,7 +120,8 @@ impl Model {
             Evidence::Waited { loss, wait } => (loss, counted(wait), false),
             Evidence::FirstStart { loss, wait } => (loss, counted(wait), true),
         };
-        let is_it = |noted: &&mut Loss| noted.id == loss && is_same(&noted.server, &self.server);
+        let is_it =
+            |noted: &&mut Loss| noted.record.id == loss && is_same(&noted.server, &self.server);
         let Some(noted) = self.loss.as_mut().filter(is_it) else {
             return false;
         };
@@ -126,8 +129,8 @@ impl Model {
             return now >= noted.begin.after(wait);
         }
         // Of several clients' default leases the longest counts, whoever comes first.
-        let wait = noted.first_start.map_or(wait, |longest| longest.max(wait));
-        noted.first_start = Some(wait);
+        let wait = noted.record.first_start.unwrap_or_default().max(wait);
+        noted.record.first_start = Some(wait);
         now >= noted.begin.after(wait)
     }
 

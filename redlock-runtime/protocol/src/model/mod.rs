@@ -12,7 +12,7 @@ mod vote;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use self::{admission::Loss, queue::Queue, readers::Reader, vote::Longest};
+use self::{admission::Loss, queue::Queue, vote::Longest};
 use crate::{
     message::{
         AdmissionId, Ahead, LossRecord, Marker, Mode, Owner, Record, Rejection, Reply, Request,
@@ -74,7 +74,7 @@ struct Stored {
 enum Value {
     Owner(Owner),
     /// One for each owner that shares the key.
-    Readers(Vec<Reader>),
+    Readers(Vec<Key>),
     /// What a client of another library has set it to, if that is known.
     Foreign(Option<Arc<str>>),
 }
@@ -109,11 +109,7 @@ impl Model {
             ..at
         };
         let replied = match request {
-            Request::Acquire { admission, .. }
-            | Request::Extend { admission, .. }
-            | Request::PutBack { admission, .. }
-                if !self.is_admitted_as(*admission) =>
-            {
+            Request::Vote(vote, _) if !self.is_admitted_as(vote.admission) => {
                 Ok(Reply::NotAdmitted)
             }
             Request::Identify => Ok(Reply::Identity {
@@ -152,10 +148,8 @@ impl Model {
                 let floor = (*floor, *wall_micros);
                 self.admit(marker, *evidence, floor, counted(*max_ttl), at)
             }
-            Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
-                self.vote(request, at)
-            }
-            Request::Stand { .. } => Ok(self.stand_in_line(request, at)),
+            Request::Vote(vote, act) => self.vote(vote, act, at),
+            Request::Stand(stand) => Ok(self.stand_in_line(stand, at)),
             Request::Watch { key, owner, mode } => Ok(self.watch(key, (*owner, *mode), at.now)),
             Request::Release {
                 key,
@@ -172,14 +166,6 @@ impl Model {
             }
         };
         replied.unwrap_or_else(Overflow::into_reply)
-    }
-
-    /// For a user who may not read `INFO`: its scripts cannot tell in which process they run.
-    pub fn run_blind(&mut self, request: &Request, at: Moment) -> Reply {
-        let server = self.server.take();
-        let reply = self.run(request, at);
-        self.server = server;
-        reply
     }
 
     /// Forgets everything, as by FLUSHALL.
@@ -218,11 +204,8 @@ impl Model {
         Record {
             marker: self.marker.clone(),
             loss: self.noted_loss().map(|loss| LossRecord {
-                id: loss.id,
                 age: at.now.since(loss.begin),
-                beside_marker: loss.beside_marker,
-                is_unflushed: loss.is_unflushed,
-                first_start: loss.first_start,
+                ..loss.record
             }),
             longest: self.longest.map_or(Duration::ZERO, |it| it.read(at.now)),
             top: self.top(),
@@ -238,12 +221,6 @@ impl Model {
         self.marker = None;
     }
 
-    /// All keys that there are at this time, by name.
-    pub fn keys(&self, now: Instant) -> impl Iterator<Item = (&Arc<str>, Key)> {
-        let keys = self.keys.iter().filter(move |(_, key)| key.lives(now));
-        keys.map(|(name, key)| (name, key.key()))
-    }
-
     /// What each owner has of what stands under this name: several only if they share it. A part that
     /// has expired stays until the key is written again.
     #[must_use]
@@ -251,12 +228,8 @@ impl Model {
         let Some(stored) = self.stored(name, now) else {
             return Vec::new();
         };
-        let part = |reader: &Reader| Key {
-            owner: Some(reader.owner),
-            expires: Some(reader.expires),
-        };
         match &stored.value {
-            Value::Readers(readers) => readers.iter().map(part).collect(),
+            Value::Readers(readers) => readers.clone(),
             _ => vec![stored.key()],
         }
     }
@@ -413,7 +386,7 @@ impl Value {
     fn names(&self, owner: Owner) -> bool {
         match self {
             Self::Owner(one) => *one == owner,
-            Self::Readers(readers) => readers.iter().any(|reader| reader.owner == owner),
+            Self::Readers(readers) => readers.iter().any(|reader| reader.owner == Some(owner)),
             Self::Foreign(_) => false,
         }
     }

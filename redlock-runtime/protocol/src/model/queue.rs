@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use super::{Model, Moment, Stored, Value, vote::Vote};
+use super::{Model, Moment, Stored, Value};
 use crate::{
-    message::{Ahead, Mode, Owner, Process, Reply, Request, Ticket},
+    message::{AdmissionId, Ahead, Mode, Owner, Process, Reply, Stand, Ticket, Vote},
     rules::token::line_of,
     time::{self, Instant},
 };
@@ -20,7 +20,7 @@ use crate::{
 const LINE_LASTS: Duration = Duration::from_secs(10);
 
 /// Who waits for one lock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     places: BTreeMap<Process, Place>,
     /// The slots that are left to a process which has been told of them, and until when.
@@ -28,7 +28,7 @@ pub(super) struct Queue {
     /// Since when the lock has been free and left to those ahead.
     free: Option<i64>,
     /// So long after a place was taken last the node forgets the queue.
-    expires: Instant,
+    expires: Option<Instant>,
 }
 
 /// One process. All in milliseconds of the node's clock, which may be set.
@@ -81,19 +81,13 @@ impl Place {
 impl Model {
     /// Where the owner stands in the queue. The place of the process that has the lock does not count, nor that
     /// of an earlier waiter of its own. Places that have ended are removed.
-    pub(super) fn standing(&mut self, vote: Vote<'_>, ticket: Ticket, at: Moment) -> Standing {
-        let holder = self.key(vote.key, at.now).and_then(|key| key.owner);
+    pub(super) fn standing(&mut self, vote: &Vote, ticket: Ticket, at: Moment) -> Standing {
+        let holder = self.key(&vote.key, at.now).and_then(|key| key.owner);
         let holder = holder.map(Owner::process);
         let now = whole_millis(at.now);
         let mut since = now - millis(ticket.waited);
-        let Some(queue) = self.queue(vote.key, at.now) else {
-            return Standing {
-                ticket,
-                ahead: Ahead::default(),
-                since,
-                free: None,
-            };
-        };
+        let mut none = Queue::default();
+        let queue = self.queue(&vote.key, at.now).unwrap_or(&mut none);
         // A process that died gives up its place by not asking again.
         queue.places.retain(|_, place| lasts(place.until, now));
         queue.promised.retain(|_, until| lasts(*until, now));
@@ -132,10 +126,10 @@ impl Model {
     }
 
     /// The owner takes its place, or keeps it. The lock is left to those ahead, or it is not free.
-    pub(super) fn stand(&mut self, vote: Vote<'_>, standing: Standing, is_left: bool, at: Moment) {
+    pub(super) fn stand(&mut self, vote: &Vote, standing: Standing, is_left: bool, at: Moment) {
         let ticket = standing.ticket;
         let now = whole_millis(at.now);
-        if let Some(queue) = self.queue(vote.key, at.now) {
+        if let Some(queue) = self.queue(&vote.key, at.now) {
             // Kept from the first question on: else those who ask often would never let the time of those ahead end.
             queue.free = is_left.then_some(standing.free.unwrap_or(now));
         }
@@ -143,7 +137,7 @@ impl Model {
         // A place that lasted for longer would look like one from before the clock was set back: see `lasts`.
         let lasts = millis(ticket.lasts.min(Ticket::LASTS));
         if lasts == 0 {
-            return self.give_up(vote.key, process);
+            return self.give_up(&vote.key, process);
         }
         let place = Place {
             process,
@@ -153,60 +147,59 @@ impl Model {
             grace: millis(ticket.grace),
             mode: vote.mode,
         };
-        self.queue_or_new(vote.key, at.now)
+        self.queue_or_new(&vote.key, at.now)
             .places
             .insert(process, place);
     }
 
     /// Which slot of a lock with permits is free for the owner's process.
-    pub(super) fn stand_in_line(&mut self, request: &Request, at: Moment) -> Reply {
-        let &Request::Stand {
+    pub(super) fn stand_in_line(&mut self, stand: &Stand, at: Moment) -> Reply {
+        let &Stand {
             ref key,
             owner,
             permits,
             start,
             own,
             mut ticket,
-        } = request
-        else {
-            unreachable!("{request:?} asks for no slot");
-        };
-        let vote = Vote {
-            key,
+        } = stand;
+        let mut vote = Vote {
+            key: Arc::clone(key),
             owner,
             mode: Mode::Exclusive,
             ttl: Duration::ZERO,
             block: None,
+            admission: AdmissionId(0),
         };
-        let mut standing = self.standing(vote, ticket, at);
+        let mut standing = self.standing(&vote, ticket, at);
         let share = self.share(key, (permits, owner.process()), at.now);
         if own.is_some_and(|own| own > 0 && own >= share) {
             // As one that has come just now, and does not wait.
             (ticket.came, ticket.waited, ticket.lasts) = (u64::MAX, Duration::ZERO, Duration::ZERO);
-            standing = self.standing(vote, ticket, at);
+            standing = self.standing(&vote, ticket, at);
         }
-        let now = whole_millis(at.now);
-        let queue = self.queue(key, at.now);
-        let promised = queue.map_or_else(BTreeMap::new, |queue| queue.promised.clone());
-        let (free, first) = self.slots(key, (permits, start), &promised, at.now);
+        let promised = self.queue(key, at.now).map(|queue| queue.promised.clone());
+        let promised = promised.unwrap_or_default();
+        let slots = (0..permits).map(|slot| (start + slot) % permits);
+        let held = |slot: u32| self.key(&format!("{key}{slot}"), at.now);
+        let is_free = |slot: &u32| held(*slot).is_none() && !promised.contains_key(slot);
+        let free: Vec<u32> = slots.filter(is_free).collect();
         // A slot is left for each of those ahead, so this one passes nobody.
         let is_enough = free.len() > standing.ahead.count as usize;
         if let Some(&slot) = free.first()
             && (is_enough || standing.is_next(at.now))
         {
             let queue = self.queue_or_new(key, at.now);
-            queue.pass(vote, standing, ticket.is_ordered && !is_enough);
+            queue.pass(&vote, standing, ticket.is_ordered && !is_enough);
             let lasts = ticket.grace.min(Ahead::LONGEST_GRACE);
             // Others are told of other slots meanwhile, so two processes do not ask for one and split the nodes.
-            queue.promised.insert(slot, now + millis(lasts).max(1));
+            let until = whole_millis(at.now) + millis(lasts).max(1);
+            queue.promised.insert(slot, until);
             return Reply::Turn { slot };
         }
-        let mode = match own {
-            None => Mode::Exclusive,
-            Some(_) => Mode::Shared,
-        };
-        let vote = Vote { mode, ..vote };
-        self.stand(vote, standing, !free.is_empty(), at);
+        if own.is_some() {
+            vote.mode = Mode::Shared;
+        }
+        self.stand(&vote, standing, !free.is_empty(), at);
         // Who waits reads this key, and is told of the next release because that deletes it.
         let is_new = !ticket.lasts.is_zero() && self.key(key, at.now).is_none();
         if is_new {
@@ -219,13 +212,32 @@ impl Model {
         if !free.is_empty() {
             return Reply::Queued(standing.ahead);
         }
+        let (remaining, slot) = self.first_end(stand, &promised, at.now).unzip();
         Reply::Full {
-            slot: first.and_then(|(_, slot)| slot),
-            remaining: first.map(|(end, _)| end),
+            slot: slot.flatten(),
+            remaining,
             ahead: standing.ahead,
             is_new,
             share,
         }
+    }
+
+    /// When the first slot may be free: one that is left to a process, or else the one whose key expires first.
+    fn first_end(
+        &self,
+        stand: &Stand,
+        promised: &BTreeMap<u32, i64>,
+        now: Instant,
+    ) -> Option<(Duration, Option<u32>)> {
+        let promises = promised.range(..stand.permits).map(|(_, until)| until);
+        if let Some(first) = promises.min() {
+            let left = (first - whole_millis(now)) as u64;
+            return Some((Duration::from_millis(left), None));
+        }
+        let slots = (0..stand.permits).map(|slot| (stand.start + slot) % stand.permits);
+        let held = |slot: u32| self.key(&format!("{}{slot}", stand.key), now);
+        let ends = slots.filter_map(|slot| Some((held(slot)?.remaining(now)?, Some(slot))));
+        ends.min_by_key(|&(end, _)| end)
     }
 
     /// How many slots there are for each process that has some or waits. None if another one needs several.
@@ -243,50 +255,16 @@ impl Model {
         permits / all.len() as u32 * u32::from(!is_needed)
     }
 
-    /// Which slots are free, and if none is when the first may be: one that is left to a process, or else the one whose
-    /// key expires first.
-    #[allow(
-        clippy::type_complexity,
-        reason = "both come from one look at the slots"
-    )]
-    fn slots(
-        &self,
-        line: &str,
-        (permits, start): (u32, u32),
-        promised: &BTreeMap<u32, i64>,
-        now: Instant,
-    ) -> (Vec<u32>, Option<(Duration, Option<u32>)>) {
-        let slots = (0..permits).map(|slot| (start + slot) % permits);
-        let held = |slot: u32| self.key(&format!("{line}{slot}"), now);
-        let is_free = |slot: &u32| held(*slot).is_none() && !promised.contains_key(slot);
-        let free = slots.clone().filter(is_free).collect();
-        let ends = slots.filter_map(|slot| Some((held(slot)?.remaining(now)?, Some(slot))));
-        let first = ends.min_by_key(|&(end, _)| end);
-        let promise = promised.iter().filter(|(slot, _)| **slot < permits);
-        let promise = promise.map(|(_, until)| (until - whole_millis(now)) as u64);
-        let promise = promise
-            .min()
-            .map(|left| (Duration::from_millis(left), None));
-        (free, promise.or(first))
-    }
-
     fn queue_or_new(&mut self, key: &Arc<str>, now: Instant) -> &mut Queue {
-        let expires = now.after(Ticket::LASTS);
-        let new = || Queue {
-            places: BTreeMap::new(),
-            promised: BTreeMap::new(),
-            free: None,
-            expires,
-        };
-        let queue = self.queues.entry(Arc::clone(key)).or_insert_with(new);
-        queue.expires = expires;
+        let queue = self.queues.entry(Arc::clone(key)).or_default();
+        queue.expires = Some(now.after(Ticket::LASTS));
         queue
     }
 
     /// The owner gets the lock. Whether others wait.
-    pub(super) fn pass(&mut self, vote: Vote<'_>, standing: Standing, at: Moment) -> bool {
+    pub(super) fn pass(&mut self, vote: &Vote, standing: Standing, at: Moment) -> bool {
         let ticket = standing.ticket;
-        let queue = self.queue(vote.key, at.now);
+        let queue = self.queue(&vote.key, at.now);
         let is_waited_for = queue.is_some_and(|queue| {
             queue.pass(vote, standing, ticket.is_ordered);
             queue.places.values().any(|place| place.excludes(vote.mode))
@@ -300,8 +278,8 @@ impl Model {
     }
 
     /// Another process has a place, or had one a moment ago.
-    pub(super) fn is_waited_for(&mut self, vote: Vote<'_>, now: Instant) -> bool {
-        let queue = self.queue(line_of(vote.key).unwrap_or(vote.key), now);
+    pub(super) fn is_waited_for(&mut self, vote: &Vote, now: Instant) -> bool {
+        let queue = self.queue(line_of(&vote.key).unwrap_or(&vote.key), now);
         let process = vote.owner.process();
         queue.is_some_and(|queue| queue.places.keys().any(|other| *other != process))
     }
@@ -340,7 +318,7 @@ impl Model {
     }
 
     fn queue(&mut self, key: &str, now: Instant) -> Option<&mut Queue> {
-        if self.queues.get(key)?.expires <= now {
+        if self.queues.get(key)?.expires <= Some(now) {
             self.queues.remove(key);
         }
         self.queues.get_mut(key)
@@ -359,7 +337,7 @@ impl Model {
 
 impl Queue {
     /// The owner gets the lock. Those that it passes may be gone: who is not takes its place again.
-    fn pass(&mut self, vote: Vote<'_>, standing: Standing, passes: bool) {
+    fn pass(&mut self, vote: &Vote, standing: Standing, passes: bool) {
         let process = vote.owner.process();
         self.free = None;
         self.places.remove(&process);

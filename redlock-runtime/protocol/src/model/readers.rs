@@ -5,24 +5,11 @@
 
 use std::sync::Arc;
 
-use super::{Model, Stored, Value};
+use super::{Key, Model, Stored, Value};
 use crate::{
     message::{Owner, Reply},
     time::Instant,
 };
-
-/// One owner that shares the key.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reader {
-    pub(super) owner: Owner,
-    pub(super) expires: Instant,
-}
-
-impl Reader {
-    pub(super) fn lives(&self, now: Instant) -> bool {
-        now < self.expires
-    }
-}
 
 impl Model {
     /// Sets or removes one reader. Those that have expired go with it, and with the last one the key.
@@ -38,24 +25,21 @@ impl Model {
             _ => Vec::new(),
         };
         // Each write clears up, so the list is no longer than the readers of one key TTL.
+        let owner = Some(owner);
         readers.retain(|reader| reader.owner != owner && reader.lives(now));
-        readers.extend(expires.map(|expires| Reader { owner, expires }));
-        match readers.iter().map(|reader| reader.expires).max() {
-            // The key lives as long as the last reader, so a writer waits for all of them.
-            Some(last) => {
-                let value = Value::Readers(readers);
-                let expires = Some(last);
-                self.keys.insert(Arc::clone(key), Stored { value, expires });
-            }
-            None => {
-                self.keys.remove(key);
-            }
+        readers.extend(expires.map(|_| Key { owner, expires }));
+        // The key lives as long as the last reader, so a writer waits for all of them.
+        let expires = readers.iter().filter_map(|reader| reader.expires).max();
+        self.keys.remove(key);
+        if expires.is_some() {
+            let value = Value::Readers(readers);
+            self.keys.insert(Arc::clone(key), Stored { value, expires });
         }
     }
 
     pub(super) fn release_reader(&mut self, key: &Arc<str>, owner: Owner, now: Instant) -> Reply {
         let reader = match self.stored(key, now).map(|held| &held.value) {
-            Some(Value::Readers(readers)) => readers.iter().find(|reader| reader.owner == owner),
+            Some(Value::Readers(readers)) => readers.iter().find(|one| one.owner == Some(owner)),
             // It has not heard that the owner shares it.
             Some(Value::Owner(only)) if *only == owner => {
                 self.keys.remove(key);

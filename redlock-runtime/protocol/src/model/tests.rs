@@ -6,8 +6,8 @@ use super::{Model, Moment};
 use crate::{
     line_key,
     message::{
-        AdmissionId, Ahead, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request,
-        Ticket,
+        Act, AdmissionId, Ahead, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply,
+        Request, Stand, Ticket, Vote,
     },
     rules::token::Token,
     slot_key,
@@ -79,15 +79,15 @@ fn voting() -> Model {
 }
 
 fn acquire(owner: Owner, proposal: Token, length: u64) -> Request {
-    Request::Acquire {
+    let vote = Vote {
         key: "k".into(),
         owner,
         mode: Mode::Exclusive,
         ttl: TTL,
-        block: BlockRequest { proposal, length },
+        block: Some(BlockRequest { proposal, length }),
         admission: ADMISSION,
-        ticket: None,
-    }
+    };
+    Request::Vote(vote, Act::Acquire(None))
 }
 
 /// In order, for a waiter with a number, that has waited for so many milliseconds, and whose place lasts for so many.
@@ -100,7 +100,7 @@ fn with_ticket(
     (waiter, waited, lasts): (u64, u64, u64),
     is_ordered: bool,
 ) -> Request {
-    if let Request::Acquire { ticket, .. } = &mut request {
+    if let Request::Vote(_, Act::Acquire(ticket)) = &mut request {
         *ticket = Some(Ticket {
             came: waiter,
             waited: Duration::from_millis(waited),
@@ -198,19 +198,21 @@ fn a_clock_that_is_set_back_keeps_no_place_for_long() {
 #[test]
 fn a_slot_is_left_to_a_process_until_it_has_released_it_and_no_longer() {
     let mut model = voting();
-    let stand = |owner| Request::Stand {
-        key: line_key("k"),
-        owner,
-        permits: 1,
-        start: 0,
-        own: Some(0),
-        ticket: Ticket {
-            came: 1,
-            waited: Duration::ZERO,
-            lasts: Duration::from_secs(60),
-            grace: Duration::from_millis(3),
-            is_ordered: true,
-        },
+    let stand = |owner| {
+        Request::Stand(Stand {
+            key: line_key("k"),
+            owner,
+            permits: 1,
+            start: 0,
+            own: Some(0),
+            ticket: Ticket {
+                came: 1,
+                waited: Duration::ZERO,
+                lasts: Duration::from_secs(60),
+                grace: Duration::from_millis(3),
+                is_ordered: true,
+            },
+        })
     };
     let turn = Reply::Turn { slot: 0 };
     assert_eq!(model.run(&stand(US), at(0)), turn);
@@ -261,11 +263,8 @@ fn go_on(model: &Model, now: u64, granted: &[Granted], steps: u32) -> u32 {
         for ttl in [MAX_TTL / 10, MAX_TTL] {
             for behind in [0, period] {
                 let mut request = acquire(US, Token(micros(now).0 - behind * 1_000), 1);
-                if let Request::Acquire {
-                    key, ttl: asked, ..
-                } = &mut request
-                {
-                    (*key, *asked) = (now.to_string().into(), ttl);
+                if let Request::Vote(vote, _) = &mut request {
+                    (vote.key, vote.ttl) = (now.to_string().into(), ttl);
                 }
                 let mut next = model.clone();
                 assert!(is_granted(&next.run(&request, at(now))));

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Model, Moment, Note, Overflow, Stored, Value};
 use crate::{
-    message::{Ahead, BlockRequest, Mode, Owner, Reply, Request, Ticket},
+    message::{Act, Ahead, BlockRequest, Mode, Owner, Reply, Ticket, Vote},
     rules::token::{Token, line_of, stripe},
     time::{Instant, counted},
 };
@@ -28,60 +28,26 @@ pub(super) struct Longest {
     until_micros: u64,
 }
 
-/// What acquire, extend and put back have in common.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Vote<'a> {
-    pub(super) key: &'a Arc<str>,
-    pub(super) owner: Owner,
-    pub(super) mode: Mode,
-    pub(super) ttl: Duration,
-    pub(super) block: Option<BlockRequest>,
-}
-
 impl Model {
     /// A request for a vote, of the admission that stands.
-    pub(super) fn vote(&mut self, request: &Request, at: Moment) -> Result<Reply, Overflow> {
-        match request {
-            Request::Acquire {
-                key,
-                owner,
-                mode,
-                ttl,
-                block,
-                ticket,
-                ..
-            } => {
-                let vote = Vote::new(key, (*owner, *mode), *ttl, Some(*block));
-                self.acquire(vote, *ticket, at)
-            }
-            Request::Extend {
-                key,
-                owner,
-                mode,
-                ttl,
-                spare,
-                block,
-                note,
-                ..
-            } => {
-                let vote = Vote::new(key, (*owner, *mode), *ttl, *block);
-                let written = counted(ttl.saturating_add(*spare));
+    pub(super) fn vote(&mut self, asked: &Vote, act: &Act, at: Moment) -> Result<Reply, Overflow> {
+        let vote = &Vote {
+            ttl: counted(asked.ttl),
+            ..asked.clone()
+        };
+        match act {
+            Act::Acquire(ticket) => self.acquire(vote, *ticket, at),
+            Act::Extend { spare, note } => {
+                let written = counted(asked.ttl.saturating_add(*spare));
                 self.extend(vote, written, note.as_ref(), at)
             }
-            Request::PutBack {
-                key,
-                owner,
-                mode,
-                ttl,
-                ..
-            } => Ok(self.put_back(Vote::new(key, (*owner, *mode), *ttl, None), at)),
-            _ => unreachable!("{request:?} asks for no vote"),
+            Act::PutBack => Ok(self.put_back(vote, at)),
         }
     }
 
     fn acquire(
         &mut self,
-        vote: Vote<'_>,
+        vote: &Vote,
         ticket: Option<Ticket>,
         at: Moment,
     ) -> Result<Reply, Overflow> {
@@ -91,7 +57,7 @@ impl Model {
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
         // A reader that reads already has asked long ago, and must not shorten its own time.
         let reads = self.expiry_of(vote, at.now).is_some();
-        let held = self.key(vote.key, at.now);
+        let held = self.key(&vote.key, at.now);
         let is_refused = match (&held, &mut standing) {
             // Who waits to have it alone waits for the readers, and is not passed for that.
             (Some(held), standing) => {
@@ -111,7 +77,7 @@ impl Model {
                 None => Reply::Queued(ahead),
             });
         }
-        let is_slot = ticket.is_none() && line_of(vote.key).is_some();
+        let is_slot = ticket.is_none() && line_of(&vote.key).is_some();
         let is_slot = is_slot && vote.mode == Mode::Exclusive;
         let is_waited_for = standing.is_some_and(|standing| self.pass(vote, standing, at))
             || is_slot && self.is_waited_for(vote, at.now);
@@ -127,7 +93,7 @@ impl Model {
     /// `written` is how long the key lives if it is written.
     fn extend(
         &mut self,
-        vote: Vote<'_>,
+        vote: &Vote,
         written: Duration,
         note: Option<&Arc<str>>,
         at: Moment,
@@ -140,9 +106,9 @@ impl Model {
         let block = self.next_block(vote, false, at)?;
         if self.is_alone(vote, at.now) {
             // Its place in the queue is that of one who has the lock alone, and readers wait behind it.
-            let line = line_of(vote.key).unwrap_or(vote.key);
+            let line = line_of(&vote.key).unwrap_or(&vote.key);
             self.leave(line, vote.owner.process());
-            self.set_reader(vote.key, vote.owner, expires, at.now);
+            self.set_reader(&vote.key, vote.owner, expires, at.now);
         }
         let mut ttl = vote.ttl;
         if remaining.is_some_and(|remaining| remaining < ttl) {
@@ -159,7 +125,7 @@ impl Model {
                 text,
                 expires,
             };
-            self.notes.insert(Arc::clone(vote.key), note);
+            self.notes.insert(Arc::clone(&vote.key), note);
         }
         let first = self.take(vote, block);
         self.raise_longest(ttl, vote.block, at);
@@ -170,13 +136,13 @@ impl Model {
         })
     }
 
-    fn put_back(&mut self, vote: Vote<'_>, at: Moment) -> Reply {
+    fn put_back(&mut self, vote: &Vote, at: Moment) -> Reply {
         // It may live for longer than this request would let it.
         if self.expiry_of(vote, at.now).is_some() {
             return Reply::PutBack;
         }
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
-        let held = self.key(vote.key, at.now);
+        let held = self.key(&vote.key, at.now);
         if let Some(held) = held.filter(|held| !is_readers(held.owner)) {
             return held.as_reply(Ahead::default(), at.now);
         }
@@ -186,8 +152,8 @@ impl Model {
     }
 
     /// If the key is the owner's: when it expires, if it ever does.
-    fn expiry_of(&self, vote: Vote<'_>, now: Instant) -> Option<Option<Instant>> {
-        let held = self.stored(vote.key, now)?;
+    fn expiry_of(&self, vote: &Vote, now: Instant) -> Option<Option<Instant>> {
+        let held = self.stored(&vote.key, now)?;
         match (&held.value, vote.mode) {
             (Value::Owner(owner), Mode::Exclusive) if *owner == vote.owner => Some(held.expires),
             (Value::Owner(_), Mode::Shared) if self.is_alone(vote, now) => {
@@ -195,30 +161,31 @@ impl Model {
                 Some(Some(held.expires.unwrap_or(soon)))
             }
             (Value::Readers(readers), Mode::Shared) => {
-                let reader = readers.iter().find(|reader| reader.owner == vote.owner)?;
-                reader.lives(now).then_some(Some(reader.expires))
+                let mut alive = readers.iter().filter(|reader| reader.lives(now));
+                let reader = alive.find(|reader| reader.owner == Some(vote.owner))?;
+                Some(reader.expires)
             }
             _ => None,
         }
     }
 
     /// It is to share a key that it has alone yet.
-    fn is_alone(&self, vote: Vote<'_>, now: Instant) -> bool {
-        let held = self.stored(vote.key, now).map(|held| &held.value);
+    fn is_alone(&self, vote: &Vote, now: Instant) -> bool {
+        let held = self.stored(&vote.key, now).map(|held| &held.value);
         let is_its = matches!(held, Some(Value::Owner(owner)) if *owner == vote.owner);
         is_its && vote.mode == Mode::Shared
     }
 
-    fn set(&mut self, vote: Vote<'_>, ttl: Duration, at: Moment) {
+    fn set(&mut self, vote: &Vote, ttl: Duration, at: Moment) {
         let expires = at.now.after(ttl);
         match vote.mode {
             Mode::Exclusive => {
                 let value = Value::Owner(vote.owner);
                 let expires = Some(expires);
                 self.keys
-                    .insert(Arc::clone(vote.key), Stored { value, expires });
+                    .insert(Arc::clone(&vote.key), Stored { value, expires });
             }
-            Mode::Shared => self.set_reader(vote.key, vote.owner, Some(expires), at.now),
+            Mode::Shared => self.set_reader(&vote.key, vote.owner, Some(expires), at.now),
         }
     }
 
@@ -226,14 +193,14 @@ impl Model {
     /// clock, which may be wrong; a refresh proposes by numbers that nodes have reported.
     fn next_block(
         &self,
-        vote: Vote<'_>,
+        vote: &Vote,
         is_wall_clock: bool,
         at: Moment,
     ) -> Result<Option<(Token, Token)>, Overflow> {
         let Some(block) = vote.block else {
             return Ok(None);
         };
-        let stripe = stripe(vote.key);
+        let stripe = stripe(&vote.key);
         let before = self.counter(stripe).0;
         let overflow = || {
             let has_counter = self.counters.contains_key(&stripe);
@@ -259,10 +226,10 @@ impl Model {
         Ok(Some((Token(first), Token(last))))
     }
 
-    fn take(&mut self, vote: Vote<'_>, block: Option<(Token, Token)>) -> Option<Token> {
+    fn take(&mut self, vote: &Vote, block: Option<(Token, Token)>) -> Option<Token> {
         let (first, last) = block?;
         // To the end of the block, used or not: that is what makes blocks disjoint, see `rules::token`.
-        self.counters.insert(stripe(vote.key), last);
+        self.counters.insert(stripe(&vote.key), last);
         Some(first)
     }
 
@@ -276,23 +243,6 @@ impl Model {
             // Until the fleet's longest lease is noted, no vote is old enough to be forgotten.
             let period = self.max_ttl.unwrap_or(Duration::MAX);
             self.longest = Some(Longest::raised(self.longest, ttl, period, at));
-        }
-    }
-}
-
-impl<'a> Vote<'a> {
-    fn new(
-        key: &'a Arc<str>,
-        (owner, mode): (Owner, Mode),
-        ttl: Duration,
-        block: Option<BlockRequest>,
-    ) -> Self {
-        Self {
-            key,
-            owner,
-            mode,
-            ttl: counted(ttl),
-            block,
         }
     }
 }

@@ -182,18 +182,18 @@ impl Fuzz {
             Request::Admit { admission, .. } => Reply::Admitted {
                 admission: *admission,
             },
-            Request::Acquire { block, .. } => Reply::Granted {
-                first: block.proposal,
+            Request::Vote(vote, Act::Acquire(_)) => Reply::Granted {
+                first: vote.block.unwrap().proposal,
                 has_remote_waiter,
             },
-            Request::Extend { block, ttl, .. } => Reply::Extended {
-                remaining: Some(*ttl),
-                first: block.map(|block| block.proposal),
+            Request::Vote(vote, Act::Extend { .. }) => Reply::Extended {
+                remaining: Some(vote.ttl),
+                first: vote.block.map(|block| block.proposal),
                 has_remote_waiter,
             },
-            Request::PutBack { .. } => Reply::PutBack,
-            Request::Stand { permits, .. } => Reply::Turn {
-                slot: self.dice.below(u64::from(*permits)) as u32,
+            Request::Vote(_, Act::PutBack) => Reply::PutBack,
+            Request::Stand(stand) => Reply::Turn {
+                slot: self.dice.below(u64::from(stand.permits)) as u32,
             },
             Request::Watch { .. } => Reply::Ours,
             Request::Release { keep, .. } => keep.map_or(Reply::Deleted, |_| Reply::Kept),
@@ -413,8 +413,8 @@ impl Fuzz {
                 assert!(self.connections[node.0].is_some(), "sent to nobody");
                 assert!(request > self.last_request, "{request:?} is used twice");
                 self.last_request = request;
-                if let Request::Acquire { key, .. } = &body {
-                    self.last_token.remove(&**key);
+                if let Request::Vote(vote, Act::Acquire(_)) = &body {
+                    self.last_token.remove(&*vote.key);
                 }
                 self.open.push((node, request, body));
             }

@@ -79,7 +79,7 @@ fn a_node_gets_the_key_when_the_one_expires_that_kept_it_out() {
     world.lock(1, "k", params());
     world.run_for(LEASE / 5 + 100 * HOP);
     assert_eq!(world.carriers("k").len(), 5);
-    let asked = world.sends(|request| matches!(request, Request::PutBack { .. }));
+    let asked = world.sends(|request| matches!(request, Request::Vote(_, Act::PutBack)));
     assert!(asked.len() <= 16, "{asked:?}");
     world.delete(2, "k");
     world.delete(3, "k");

@@ -28,18 +28,18 @@ mod shutdown;
 mod turn;
 mod world;
 
-use redlock_protocol::{self, Request};
+use redlock_protocol::{self, Act, Request};
 
 /// An owner of another fleet.
 const OTHER: redlock_protocol::Owner = redlock_protocol::Owner(99);
 
 const fn is_acquire(request: &Request) -> bool {
-    matches!(request, Request::Acquire { .. })
+    matches!(request, Request::Vote(_, Act::Acquire(_)))
 }
 
 /// Of a waiter that has a place in a queue.
 const fn has_ticket(request: &Request) -> bool {
-    matches!(request, Request::Acquire { ticket, .. } if ticket.is_some())
+    matches!(request, Request::Vote(_, Act::Acquire(Some(_))))
 }
 
 const fn is_watch(request: &Request) -> bool {
@@ -47,7 +47,7 @@ const fn is_watch(request: &Request) -> bool {
 }
 
 const fn is_extend(request: &Request) -> bool {
-    matches!(request, Request::Extend { .. })
+    matches!(request, Request::Vote(_, Act::Extend { .. }))
 }
 
 const fn is_release(request: &Request) -> bool {

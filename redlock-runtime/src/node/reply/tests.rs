@@ -2,7 +2,7 @@
 
 mod fuzz;
 
-use redlock_protocol::{BlockRequest, Ticket};
+use redlock_protocol::{BlockRequest, Stand, Ticket};
 
 use super::*;
 use crate::node::requests::{self, put_back};
@@ -125,7 +125,7 @@ fn what_no_script_can_answer_is_no_vote() {
 #[test]
 fn what_no_queue_can_answer_is_no_vote() {
     let mut asked = acquire();
-    if let Request::Acquire { ticket, .. } = &mut asked {
+    if let Request::Vote(_, Act::Acquire(ticket)) = &mut asked {
         *ticket = Some(TICKET);
     }
     let reply = |remaining, holder, ahead: [i64; 2]| {

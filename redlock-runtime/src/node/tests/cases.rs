@@ -4,7 +4,9 @@
 use std::{thread, time::Duration};
 
 use redis::{Connection, Value};
-use redlock_protocol::{Evidence, LossId, Owner, Reply, Request, Ticket, Token, model::Model};
+use redlock_protocol::{
+    Act, Evidence, LossId, Owner, Reply, Request, Stand, Ticket, Token, model::Model,
+};
 
 use super::{
     HASH, Server, Twins, cmd, now, reply,
@@ -64,7 +66,7 @@ pub(super) fn extend(owner: Owner) -> Request {
 
 /// That request with a ticket, whose place lasts for the given milliseconds.
 pub(super) fn in_order(mut request: Request, lasts: u64) -> Request {
-    if let Request::Acquire { ticket, .. } = &mut request {
+    if let Request::Vote(_, Act::Acquire(ticket)) = &mut request {
         *ticket = Some(ticket_for(lasts));
     }
     request
@@ -294,14 +296,14 @@ fn a_server_that_cannot_write_says_so_to_those_who_wait_for_a_permit() {
     let (_server, mut connection) = voting();
     command(&mut connection, &["SET", "k#__redlock:0", "x"]);
     command(&mut connection, &["REPLICAOF", "127.0.0.1", "1"]);
-    let stand = Request::Stand {
+    let stand = Request::Stand(Stand {
         key: "k#__redlock:".into(),
         owner: US,
         permits: 1,
         start: 0,
         own: Some(0),
         ticket: ticket_for(1_000),
-    };
+    });
     let reply = ask(&mut connection, &stand);
     assert!(is_refused(&reply, "READONLY"), "{reply:?}");
 }

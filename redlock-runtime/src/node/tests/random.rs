@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use redlock_fuzz::Random;
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Reply, Request, Ticket, Token,
-    line_key, line_of, model::Key, slot_key, stripe,
+    Act, AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Reply, Request, Stand, Ticket,
+    Token, Vote, line_key, line_of, model::Key, slot_key, stripe,
 };
 
 use super::{Server, Twins, now};
@@ -86,8 +86,8 @@ const KINDS: usize = 13;
 /// What a queue has to do with it.
 fn of_queue(request: &Request, reply: &Reply, is_again: bool) -> Option<&'static str> {
     let is_ordered = match request {
-        Request::Acquire { ticket, .. } => ticket.is_some_and(|ticket| ticket.is_ordered),
-        Request::Stand { ticket, .. } => ticket.is_ordered,
+        Request::Vote(_, Act::Acquire(ticket)) => ticket.is_some_and(|ticket| ticket.is_ordered),
+        Request::Stand(stand) => stand.ticket.is_ordered,
         _ => false,
     };
     match reply {
@@ -147,7 +147,7 @@ impl Maker {
                 // Nobody ever has a line.
                 let lock = request
                     .key()
-                    .filter(|_| matches!(request, Request::Acquire { .. }));
+                    .filter(|_| matches!(request, Request::Vote(_, Act::Acquire(_))));
                 self.waited_for = lock.filter(|_| self.random.one_in(2)).cloned();
             }
             Reply::Admitted { admission } => self.admission = *admission,
@@ -164,16 +164,17 @@ impl Maker {
     }
 
     fn acquire(&mut self, key: Arc<str>, now: u64) -> Request {
-        Request::Acquire {
+        let vote = Vote {
             owner: self.random.pick(&self.owners),
             mode: self.mode(&key),
             ttl: Duration::from_millis(1 + self.random.below(30)),
-            block: self.block(now),
+            block: Some(self.block(now)),
             admission: self.admission(),
-            // Who waits for a slot does so in line.
-            ticket: self.ticket().filter(|_| line_of(&key).is_none()),
             key,
-        }
+        };
+        // Who waits for a slot does so in line.
+        let ticket = self.ticket().filter(|_| line_of(&vote.key).is_none());
+        Request::Vote(vote, Act::Acquire(ticket))
     }
 
     /// Slots are not shared.
@@ -187,14 +188,14 @@ impl Maker {
     fn stand(&mut self) -> Request {
         let key = line_key("a");
         let ticket = std::iter::repeat_with(|| self.ticket()).find_map(|ticket| ticket);
-        Request::Stand {
+        Request::Stand(Stand {
             owner: self.random.pick(&self.owners),
             permits: 1 + self.random.below(3) as u32,
             start: self.random.below(4) as u32,
             own: (!self.random.one_in(2)).then(|| self.random.below(4) as u32),
             ticket: ticket.unwrap(),
             key,
-        }
+        })
     }
 
     fn request(&mut self, now: u64) -> Request {
@@ -204,23 +205,25 @@ impl Maker {
         let mode = self.mode(&key);
         match self.random.below(100) {
             0..30 => self.acquire(key, now),
-            30..60 => Request::Extend {
-                key,
-                owner,
-                mode,
-                ttl,
-                spare: Duration::from_millis(self.random.below(20)),
-                block: self.random.one_in(2).then(|| self.block(now)),
-                admission: self.admission(),
-                note: self.random.one_in(2).then(|| "7 a value".into()),
-            },
-            60..68 => Request::PutBack {
-                key,
-                owner,
-                mode,
-                ttl,
-                admission: self.admission(),
-            },
+            kind @ 30..68 => {
+                let mut vote = Vote {
+                    key,
+                    owner,
+                    mode,
+                    ttl,
+                    block: None,
+                    admission: self.admission(),
+                };
+                if kind >= 60 {
+                    return Request::Vote(vote, Act::PutBack);
+                }
+                vote.block = self.random.one_in(2).then(|| self.block(now));
+                let act = Act::Extend {
+                    spare: Duration::from_millis(self.random.below(20)),
+                    note: self.random.one_in(2).then(|| "7 a value".into()),
+                };
+                Request::Vote(vote, act)
+            }
             68..74 => self.stand(),
             74..78 => {
                 let owner = Some(owner).filter(|_| !self.random.one_in(3));
@@ -267,16 +270,18 @@ impl Maker {
                     owner: Some(owner),
                     mode: Mode::Exclusive,
                 },
-                _ => Request::Extend {
-                    key,
-                    owner,
-                    mode: Mode::Exclusive,
-                    ttl: Duration::from_millis(1 + self.random.below(30)),
-                    spare: Duration::from_millis(self.random.below(20)),
-                    block: None,
-                    admission,
-                    note: None,
-                },
+                _ => {
+                    let vote = Vote {
+                        key,
+                        owner,
+                        mode: Mode::Exclusive,
+                        ttl: Duration::from_millis(1 + self.random.below(30)),
+                        block: None,
+                        admission,
+                    };
+                    let spare = Duration::from_millis(self.random.below(20));
+                    Request::Vote(vote, Act::Extend { spare, note: None })
+                }
             }
         };
         (0..count).map(|_| request()).collect()

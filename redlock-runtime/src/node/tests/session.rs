@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{Ahead, Event, Mode, NodeId, Owner, Rejection, Reply, Request, RequestId};
+use redlock_protocol::{
+    Ahead, Event, Mode, NodeId, Owner, Rejection, Reply, Request, RequestId, Vote,
+};
 use tokio::io::ReadBuf;
 
 use crate::node::{
@@ -143,9 +145,7 @@ fn commands(mut written: &[u8]) -> Vec<String> {
 /// That request for this key.
 fn on(name: &str, mut request: Request) -> Request {
     match &mut request {
-        Request::Extend { key, .. }
-        | Request::PutBack { key, .. }
-        | Request::Release { key, .. } => *key = name.into(),
+        Request::Vote(Vote { key, .. }, _) | Request::Release { key, .. } => *key = name.into(),
         _ => panic!("{request:?}"),
     }
     request

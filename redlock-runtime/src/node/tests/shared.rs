@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{Mode, Owner, Reply, Request};
+use redlock_protocol::{Mode, Owner, Reply, Request, Vote};
 
 use super::{
     cases::{THEM, THIRD, US, acquire, ask, extend, in_order, is_refused, voting},
@@ -14,10 +14,7 @@ use crate::node::requests::{put_back, release};
 /// That request from a reader.
 fn shared(mut request: Request) -> Request {
     match &mut request {
-        Request::Acquire { mode, .. }
-        | Request::Extend { mode, .. }
-        | Request::PutBack { mode, .. }
-        | Request::Release { mode, .. } => *mode = Mode::Shared,
+        Request::Vote(Vote { mode, .. }, _) | Request::Release { mode, .. } => *mode = Mode::Shared,
         _ => panic!("{request:?} names no mode"),
     }
     request

@@ -11,7 +11,7 @@ use redlock_protocol::{Owner, RequestId, SectionId, Token};
 use self::tokens::{Grants, Vote};
 pub(crate) use self::{
     belief::Belief,
-    owners::{Attempted, Sender, Tag, owner_of},
+    owners::{Attempted, Sender, Tag, is_acquire, owner_of},
     tokens::{Grant, WrongToken},
 };
 use crate::{kinds, names::KEYS, plan::Profile, store::Fenced};

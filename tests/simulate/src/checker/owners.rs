@@ -1,6 +1,6 @@
 //! What is known of the owners of keys: what was asked for them, where, and what became of it.
 
-use redlock_protocol::{Evidence, Owner, Reply, Request, RequestId};
+use redlock_protocol::{Act, Evidence, Owner, Reply, Request, RequestId, Vote};
 
 use super::{Broken, Checker, Rule, bit};
 use crate::names::index_of;
@@ -83,7 +83,7 @@ impl Checker {
         if attempted.release_sent && !matches!(request, Request::Release { .. }) {
             let what = format!("client {client} sends {request:?} after its release");
             broken = Some((Rule::AfterRelease, what));
-            if matches!(request, Request::Acquire { .. }) {
+            if is_acquire(request) {
                 // Another attempt under the same owner.
                 used = true;
                 *attempted = Attempted::new(&sender, next);
@@ -92,12 +92,16 @@ impl Checker {
         self.tags += u32::from(used);
         let line = &mut self.clients[client].lines[index_of(key)];
         match request {
-            Request::Acquire { ttl, .. } | Request::PutBack { ttl, .. } => {
-                attempted.expires = sender.now + ttl.as_nanos() as u64;
+            Request::Vote(vote, Act::Extend { spare, .. }) => {
+                self.spare = self.spare.max(*spare);
+                attempted.expires = sender.now + (vote.ttl + *spare).as_nanos() as u64;
+            }
+            Request::Vote(vote, _) => {
+                attempted.expires = sender.now + vote.ttl.as_nanos() as u64;
                 attempted.asked |= bit(node);
                 attempted.denied &= !bit(node);
                 attempted.requests[node] = id;
-                if matches!(request, Request::Acquire { .. }) {
+                if is_acquire(request) {
                     line.latest = Some(owner);
                     broken = broken.or_else(|| line.open(client, owner));
                 }
@@ -106,10 +110,6 @@ impl Checker {
                     Some(_) => {}
                     None => line.open = Some((owner, bit(node))),
                 }
-            }
-            Request::Extend { ttl, spare, .. } => {
-                self.spare = self.spare.max(*spare);
-                attempted.expires = sender.now + (*ttl + *spare).as_nanos() as u64;
             }
             Request::Release { .. } => {
                 attempted.release_sent = true;
@@ -245,12 +245,14 @@ impl Attempted {
     }
 }
 
+pub(crate) const fn is_acquire(request: &Request) -> bool {
+    matches!(request, Request::Vote(_, Act::Acquire(_)))
+}
+
 /// The key and the owner that a request is about, unless it is about another client's lock.
 pub(crate) const fn owner_of(request: &Request) -> Option<(&std::sync::Arc<str>, Owner)> {
     match request {
-        Request::Acquire { key, owner, .. }
-        | Request::Extend { key, owner, .. }
-        | Request::PutBack { key, owner, .. }
+        Request::Vote(Vote { key, owner, .. }, _)
         | Request::Watch {
             key,
             owner: Some(owner),

@@ -1,6 +1,6 @@
 //! Fencing tokens: that they are unique, in which order they rise, and what each of them rests on.
 
-use redlock_protocol::{BlockRequest, Mode, NodeId, Owner, Reply, Request, Token, majority};
+use redlock_protocol::{Act, BlockRequest, Mode, NodeId, Owner, Reply, Request, Token, majority};
 
 use super::Checker;
 use crate::names::{KEYS, index_of};
@@ -70,18 +70,14 @@ impl Checker {
         (request, reply): (&Request, &Reply),
         (sent, heard): (u64, u64),
     ) {
-        let (key, owner, block, is_extension) = match request {
-            Request::Acquire {
-                key, owner, block, ..
-            } => (key, owner, block, false),
-            Request::Extend {
-                key,
-                owner,
-                block: Some(block),
-                ..
-            } => (key, owner, block, true),
-            _ => return,
+        let Request::Vote(vote, act) = request else {
+            return;
         };
+        let Some(block) = &vote.block else {
+            return;
+        };
+        let (key, owner) = (&vote.key, &vote.owner);
+        let is_extension = matches!(act, Act::Extend { .. });
         let first = match reply {
             Reply::Granted { first, .. }
             | Reply::Extended {

@@ -1,11 +1,11 @@
 //! What locks, waiting and idleness cost in messages.
 
-use redlock_protocol::{Order, Request, majority};
+use redlock_protocol::{Act, Order, Request, majority};
 
 use crate::{
     MILLI, SECOND,
     callers::{Stage, Task},
-    checker::Rule,
+    checker::{Rule, is_acquire},
     draws::Draw,
     names::index_of,
     network::Link,
@@ -137,7 +137,7 @@ impl World {
     /// reply at all is given up.
     pub(crate) fn check_queue(&mut self, client: usize, connection: usize, order: &Order) {
         let one = &self.clients[client];
-        let is_vote = matches!(order.body, Request::Acquire { .. });
+        let is_vote = is_acquire(&order.body);
         // A clock that steps does not tell for how long a reply has been owed.
         if !is_vote || self.plan.profile == Profile::Outside {
             return;
@@ -162,15 +162,13 @@ impl World {
 
     /// A lock that nobody has begins when a majority of nodes agree on its numbers.
     pub(crate) fn check_rounds(&mut self, client: usize, order: &Order) {
-        let Request::Extend {
-            ref key,
-            owner,
-            block: Some(_),
-            ..
-        } = order.body
-        else {
+        let Request::Vote(vote, Act::Extend { .. }) = &order.body else {
             return;
         };
+        if vote.block.is_none() {
+            return;
+        }
+        let (key, owner) = (&vote.key, vote.owner);
         let has_key = |node: usize| {
             let one = &self.nodes[node];
             one.part(index_of(key), Some(owner), self.now).is_some()

@@ -1,6 +1,6 @@
 //! Who came first is served first, if the lock is fair.
 
-use redlock_protocol::{Order, Request};
+use redlock_protocol::{Act, Order, Request, Vote};
 
 use crate::{
     MILLI,
@@ -22,11 +22,7 @@ const DRIFT: u64 = 100;
 impl World {
     /// A request is sent.
     pub(crate) fn queue_at(&mut self, order: &Order) {
-        if let Request::Acquire {
-            key,
-            ticket: Some(_),
-            ..
-        } = &order.body
+        if let Request::Vote(Vote { key, .. }, Act::Acquire(Some(_))) = &order.body
             && self.phase == Phase::Calm
         {
             let traffic = &mut self.traffic[index_of(key)];

@@ -371,7 +371,7 @@ fn who_is_far_from_the_leader_asks_it_all_the_same() {
         }
     }
     let takes_a_place =
-        |request: &Request| matches!(request, Request::Stand { ticket, .. } if ticket.is_ordered);
+        |request: &Request| matches!(request, Request::Stand(stand) if stand.ticket.is_ordered);
     let asked = world.client(1).sends(takes_a_place);
     let other = |(at, node): &&(Instant, NodeId)| *at > known && node.0 != leader;
     assert_eq!(asked.iter().filter(other).count(), 0, "{asked:?}");

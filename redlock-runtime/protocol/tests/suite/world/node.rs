@@ -169,7 +169,7 @@ impl Node {
             let server = self.model.server.clone().filter(|_| sees_info);
             return (Reply::Identity { server }, Vec::new());
         }
-        if self.behavior == Behavior::WithoutScripts && needs_vote(request) {
+        if self.behavior == Behavior::WithoutScripts && matches!(request, Request::Vote(..)) {
             return (Reply::NotAdmitted, Vec::new());
         }
         let mut changed = keys_of(request);
@@ -343,13 +343,6 @@ impl Connection {
         self.last_reply = self.last_reply.max(arrival);
         self.last_reply
     }
-}
-
-const fn needs_vote(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. }
-    )
 }
 
 /// What it may change.

@@ -16,17 +16,17 @@ const WORDS: &str = "
 
 fn requests() -> Vec<Request> {
     let mut with_ticket = acquire();
-    if let Request::Acquire { ticket, .. } = &mut with_ticket {
+    if let Request::Vote(_, Act::Acquire(ticket)) = &mut with_ticket {
         *ticket = Some(TICKET);
     }
-    let stand = Request::Stand {
+    let stand = Request::Stand(Stand {
         key: "k".into(),
         owner: OWNER,
         permits: 3,
         start: 1,
         own: Some(0),
         ticket: TICKET,
-    };
+    });
     let admit = Request::Admit {
         server: None,
         evidence: redlock_protocol::Evidence::Assumed { loss: LossId(8) },
