@@ -24,6 +24,7 @@ use crate::{
     action::{QuarantineReason, Verdict},
     message::{AdmissionId, Evidence, Facts, LossRecord, Record},
     rules::{quarantine::Readings, token::Token, validity::LONGEST_ROUND},
+    settings::Settings,
     time::Instant,
 };
 
@@ -31,9 +32,10 @@ use crate::{
 const SHORTEST_RETRY: Duration = Duration::from_millis(5);
 
 /// How far a node's admission has come. One that is not connected must be probed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum Standing {
     /// It is being found out who it is and what it remembers.
+    #[default]
     Probing,
     /// It has lost its memory.
     Lost(Lost),
@@ -48,7 +50,7 @@ pub(super) enum Standing {
 pub(super) struct Lost {
     pub(super) reason: QuarantineReason,
     /// The loss that is noted on the node.
-    loss: Option<Found>,
+    pub(super) loss: Option<Found>,
     /// When to survey next; `None` while a survey or a request is under way.
     pub(super) survey_at: Option<Instant>,
     /// How long the node stays out at the latest: what requests are told that ask for its vote.
@@ -69,18 +71,13 @@ pub(super) struct Found {
     proven: Duration,
 }
 
-/// What a client has to go by when it decides about a node.
-pub(super) struct Circumstances {
-    pub(super) uptime: Option<Duration>,
-    pub(super) max_ttl: Duration,
-    pub(super) default_ttl: Duration,
-    pub(super) assume_fresh: bool,
-    pub(super) now: Instant,
-}
-
-/// What a survey says to one node that has lost its memory.
+/// What a client has to go by when it decides about a node that has lost its memory: what a survey says to it, and
+/// how long its process has been running.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Survey {
+    pub(super) settings: Settings,
+    pub(super) now: Instant,
+    pub(super) uptime: Option<Duration>,
     pub(super) started: Instant,
     /// The records of the other nodes that have a valid marker.
     pub(super) others: Readings,
@@ -156,7 +153,7 @@ impl Lost {
     pub(super) fn new(
         reason: QuarantineReason,
         found: Option<Found>,
-        with: &Circumstances,
+        (max_ttl, now): (Duration, Instant),
     ) -> Self {
         // What was to be noted may have been lost with the connection.
         let mut loss = found;
@@ -166,15 +163,11 @@ impl Lost {
         Self {
             reason,
             loss,
-            survey_at: Some(with.now),
-            until: with.now.after(with.max_ttl),
-            wait: with.max_ttl,
+            survey_at: Some(now),
+            until: now.after(max_ttl),
+            wait: max_ttl,
             is_announced: false,
         }
-    }
-
-    pub(super) const fn found(&self) -> Option<Found> {
-        self.loss
     }
 
     /// Takes in what is noted on the node. A loss that is not the one that was known is a new one,
@@ -199,7 +192,7 @@ impl Lost {
     }
 
     /// What follows from a survey, in which the node's own record was taken in as well.
-    pub(super) fn on_survey(&mut self, survey: &Survey, with: &Circumstances) -> Step {
+    pub(super) fn on_survey(&mut self, survey: &Survey) -> Step {
         self.survey_at = None;
         let Some(found) = &mut self.loss else {
             return Step::Report {
@@ -215,13 +208,15 @@ impl Lost {
         }
         // Until then a round may win that counted the forgotten vote: see `rules::quarantine`.
         if survey.started > found.at.after(LONGEST_ROUND) {
-            found.proven = found.proven.min(survey.others.wait(with.max_ttl));
+            found.proven = found
+                .proven
+                .min(survey.others.wait(survey.settings.max_ttl));
         }
         let found = *found;
-        let (wait, is_first) = found.wait(survey, with);
+        let (wait, is_first) = found.wait(survey);
         let due = found.at.after(wait);
         self.wait = wait;
-        self.until = due.max(with.now);
+        self.until = due.max(survey.now);
         let loss = found.record.id;
         let evidence = if is_first {
             Evidence::FirstStart { loss, wait }
@@ -231,7 +226,7 @@ impl Lost {
         // By the start of the survey: counters that were read sooner may have risen since.
         let is_over = wait.is_zero() || survey.started >= due;
         let floor = survey.others.floor();
-        if with.assume_fresh && !is_over {
+        if survey.settings.assume_fresh && !is_over {
             let evidence = Evidence::Assumed { loss };
             return Step::Admit { evidence, floor };
         }
@@ -249,7 +244,7 @@ impl Lost {
         } else {
             due.min(first_look)
         };
-        self.survey_at = Some(look.max(with.now.after(SHORTEST_RETRY)));
+        self.survey_at = Some(look.max(survey.now.after(SHORTEST_RETRY)));
         Step::Wait
     }
 
@@ -266,11 +261,12 @@ impl Lost {
 impl Found {
     /// How long after it was found the node must stay out, and whether that is the wait of a first
     /// start.
-    fn wait(&self, survey: &Survey, with: &Circumstances) -> (Duration, bool) {
-        let first = survey.is_first_start.then_some(with.default_ttl);
+    fn wait(&self, survey: &Survey) -> (Duration, bool) {
+        let settings = &survey.settings;
+        let first = survey.is_first_start.then_some(settings.default_ttl);
         // The longest that any client has noted: each may have another default lease.
         let first = first.max(self.record.first_start);
-        let longest = with.max_ttl.max(LONGEST_ROUND);
+        let longest = settings.max_ttl.max(LONGEST_ROUND);
         // The floor is read from as many nodes, or else the wait must be so long that the clients'
         // clocks make up for it.
         let proven = if survey.others.are_enough() {
@@ -284,7 +280,7 @@ impl Found {
         };
         // A process that has run for so long, twice because its clock may have been set, and from
         // which nothing was flushed, has forgotten nothing that is younger.
-        let has_run = with.uptime.is_some_and(|uptime| uptime / 2 >= wait);
+        let has_run = survey.uptime.is_some_and(|uptime| uptime / 2 >= wait);
         if self.record.is_unflushed && has_run {
             (Duration::ZERO, is_first)
         } else {
@@ -300,19 +296,9 @@ mod tests {
 
     const MAX_TTL: Duration = Duration::from_secs(60);
 
-    fn circumstances() -> Circumstances {
-        Circumstances {
-            uptime: None,
-            max_ttl: MAX_TTL,
-            default_ttl: MAX_TTL,
-            assume_fresh: false,
-            now: Instant::from_nanos(0).after(MAX_TTL),
-        }
-    }
-
     #[test]
     fn what_could_not_be_noted_is_noted_over_the_next_connection() {
-        let with = circumstances();
+        let now = Instant::from_nanos(0).after(MAX_TTL);
         let noted = LossRecord {
             id: LossId(1),
             age: Duration::ZERO,
@@ -321,7 +307,10 @@ mod tests {
             first_start: None,
         };
         let survey = Survey {
-            started: with.now,
+            settings: Settings::of(MAX_TTL, MAX_TTL),
+            now,
+            uptime: None,
+            started: now,
             others: Readings::new(3),
             beside_marker: true,
             is_first_start: false,
@@ -331,13 +320,13 @@ mod tests {
         };
         let mut found = None;
         for _ in 0..2 {
-            let mut lost = Lost::new(QuarantineReason::Flushed, found, &with);
-            lost.on_record(Some(&noted), with.now);
-            assert_eq!(lost.on_survey(&survey, &with), report);
+            let mut lost = Lost::new(QuarantineReason::Flushed, found, (MAX_TTL, now));
+            lost.on_record(Some(&noted), now);
+            assert_eq!(lost.on_survey(&survey), report);
             // Once is enough, even if the node does not do it.
-            lost.on_record(Some(&noted), with.now);
-            assert_eq!(lost.on_survey(&survey, &with), Step::Wait);
-            found = lost.found();
+            lost.on_record(Some(&noted), now);
+            assert_eq!(lost.on_survey(&survey), Step::Wait);
+            found = lost.loss;
         }
     }
 }

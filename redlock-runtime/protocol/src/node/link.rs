@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A node that was late or refused is asked after the others for so long. That is a hundred times as long
 /// as they take, so to try it again costs little.
-const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(100);
+pub(super) const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A connection on which nothing was said for so long may have been dropped without a word: it is given up
 /// after a quarter of the usual time.
@@ -36,14 +36,11 @@ const IDLE: Duration = Duration::from_secs(1);
 /// in about a quarter of a second.
 const MOST_OWED: usize = 8 << 20;
 
-/// What a request takes up beside its key, about.
-const REQUEST: usize = 256;
-
 #[derive(Debug)]
 pub(super) struct Link {
     state: State,
-    /// No connection could be made since the last one ended.
-    is_down: bool,
+    /// No connection could be made since the last one ended, or the last one must not be used.
+    pub(super) is_down: bool,
     /// Why nothing can be sent, unless there is a connection. Kept while the next one is being made.
     reason: Arc<str>,
     /// The one in use or being made.
@@ -54,21 +51,17 @@ pub(super) struct Link {
     in_flight: VecDeque<InFlight>,
     /// How many bytes these take up.
     owed: usize,
-    /// How many of them are releases.
-    releases: usize,
     /// How long the node took for the last reply over this connection.
-    delay: Option<Duration>,
+    pub(super) delay: Option<Duration>,
     /// How long it takes usually: a late reply counts for an eighth.
-    usual_delay: Option<Duration>,
+    pub(super) usual_delay: Option<Duration>,
     /// When the last reply came, or the connection was made.
     replied_at: Instant,
-    /// The last request for a vote was answered with an error.
-    refuses: bool,
     /// The client was awake then, and has written since what it had to send.
     looked_at: Instant,
     /// It is being found out whether what seems overdue has come and was not read.
     listens: bool,
-    facts: Facts,
+    pub(super) facts: Facts,
     connected_at: Instant,
 }
 
@@ -85,22 +78,12 @@ pub(super) struct InFlight {
     pub(super) request: RequestId,
     pub(super) purpose: Purpose,
     pub(super) at: Instant,
-    /// How long its key is.
-    pub(super) length: usize,
+    /// How many bytes it takes up, about.
+    pub(super) size: usize,
 }
 
-impl InFlight {
-    const fn size(&self) -> usize {
-        REQUEST + self.length
-    }
-
-    const fn is_release(&self) -> bool {
-        matches!(self.purpose, Purpose::Key(_, Ask::Release(_)))
-    }
-}
-
-impl Link {
-    pub(super) fn new() -> Self {
+impl Default for Link {
+    fn default() -> Self {
         Self {
             state: State::Waiting {
                 // Over at once, so that the first connection is made like all others.
@@ -112,18 +95,18 @@ impl Link {
             failures: 0,
             in_flight: VecDeque::new(),
             owed: 0,
-            releases: 0,
             delay: None,
             usual_delay: None,
             replied_at: Instant::from_nanos(0),
-            refuses: false,
             looked_at: Instant::from_nanos(0),
             listens: false,
             facts: Facts::default(),
             connected_at: Instant::from_nanos(0),
         }
     }
+}
 
+impl Link {
     pub(super) const fn is_connected(&self) -> bool {
         matches!(self.state, State::Connected)
     }
@@ -133,17 +116,14 @@ impl Link {
         matches!(self.state, State::Connecting { .. }) && !self.is_down
     }
 
-    /// It is connected, and the last connection has brought no reply either.
-    pub(super) const fn is_mute(&self) -> bool {
-        self.is_connected() && self.failures > 1
+    /// It is connected, and can be expected to reply: one whose last connection has brought no reply either is mute, and
+    /// what others need does not wait for it.
+    pub(super) const fn is_heard(&self) -> bool {
+        self.is_connected() && self.failures <= 1
     }
 
     pub(super) fn is_current(&self, connection: ConnectionId) -> bool {
         self.connection == Some(connection)
-    }
-
-    pub(super) const fn facts(&self) -> &Facts {
-        &self.facts
     }
 
     /// The process behind the connection is another one than it was.
@@ -215,21 +195,14 @@ impl Link {
         self.failures = self.failures.saturating_add(1);
         // The next connection may lead another way, or to another server.
         (self.delay, self.usual_delay) = (None, None);
-        self.refuses = false;
         self.listens = false;
         self.connection = None;
         self.reason = reason;
         self.owed = 0;
-        self.releases = 0;
         self.state = State::Waiting {
             until: now.after(pause / 2 + jitter(pause / 2, random)),
         };
         std::mem::take(&mut self.in_flight)
-    }
-
-    /// The last connection could not be made, or must not be used.
-    pub(super) const fn is_down(&self) -> bool {
-        self.is_down
     }
 
     /// When to look at it again: at what it owes, or at whether a connection can be made.
@@ -319,8 +292,7 @@ impl Link {
     // ---- requests
 
     pub(super) fn on_sent(&mut self, sent: InFlight) {
-        self.owed += sent.size();
-        self.releases += usize::from(sent.is_release());
+        self.owed += sent.size;
         self.in_flight.push_back(sent);
     }
 
@@ -338,8 +310,7 @@ impl Link {
             }
         };
         let sent = self.in_flight.remove(place)?;
-        self.owed -= sent.size();
-        self.releases -= usize::from(sent.is_release());
+        self.owed -= sent.size;
         self.failures = 0;
         let delay = now.since(sent.at);
         // One late reply once made for a grace of a quarter of a second, so only an eighth of it counts.
@@ -350,15 +321,10 @@ impl Link {
         Some(sent)
     }
 
-    /// What a request for a vote was answered with.
-    pub(super) const fn on_vote(&mut self, is_refused: bool) {
-        self.refuses = is_refused;
-    }
-
-    /// A little while ago it took so long to reply, or refused to vote.
-    pub(super) fn was_of_no_use(&self, limit: Duration, now: Instant) -> bool {
+    /// A little while ago it took so long to reply.
+    pub(super) fn was_late(&self, limit: Duration, now: Instant) -> bool {
         let is_late = self.delay.is_some_and(|delay| delay >= limit);
-        (is_late || self.refuses) && now.since(self.replied_at) < TRIED_AGAIN_AFTER
+        is_late && now.since(self.replied_at) < TRIED_AGAIN_AFTER
     }
 
     /// A request of this kind has no reply.
@@ -371,9 +337,10 @@ impl Link {
         self.in_flight.len()
     }
 
-    /// How many releases have none.
-    pub(super) const fn releases(&self) -> usize {
-        self.releases
+    /// Some release has none.
+    pub(super) fn owes_releases(&self) -> bool {
+        let mut purposes = self.in_flight.iter().map(|sent| sent.purpose);
+        purposes.any(|purpose| matches!(purpose, Purpose::Key(_, Ask::Release(_))))
     }
 
     /// What is asked now waits behind so much that its reply cannot be expected within this time. Otherwise
@@ -391,16 +358,6 @@ impl Link {
         let oldest = self.in_flight.front();
         oldest.map_or(Duration::ZERO, |sent| now.since(sent.at))
     }
-
-    /// How long the node takes to reply usually.
-    pub(super) const fn usual_delay(&self) -> Option<Duration> {
-        self.usual_delay
-    }
-
-    /// How long the node took to reply last.
-    pub(super) const fn delay(&self) -> Option<Duration> {
-        self.delay
-    }
 }
 
 #[cfg(test)]
@@ -414,7 +371,7 @@ mod tests {
     }
 
     fn connected() -> Link {
-        let mut link = Link::new();
+        let mut link = Link::default();
         link.on_connecting(ConnectionId(1), at(0));
         assert!(link.on_connected(Facts::default(), at(0)));
         link
@@ -425,7 +382,7 @@ mod tests {
             request: RequestId(request),
             purpose: Purpose::Probe,
             at: at(millis),
-            length: 0,
+            size: 0,
         }
     }
 
@@ -443,7 +400,7 @@ mod tests {
     #[test]
     fn pauses_grow_to_the_longest_and_a_reply_makes_them_short_again() {
         let pause = |link: &Link| link.next_due(LIMIT).unwrap().since(at(0));
-        let mut link = Link::new();
+        let mut link = Link::default();
         link.on_lost("refused".into(), true, u128::MAX, at(0));
         assert_eq!(pause(&link), FIRST_PAUSE);
         for _ in 0..20 {
@@ -455,10 +412,10 @@ mod tests {
         link.on_sent(sent(1, 0));
         assert!(link.on_reply(RequestId(1), at(0)).is_some());
         link.on_lost("reset".into(), true, u128::MAX, at(0));
-        assert!(link.may_connect(at(0)) && !link.is_down());
+        assert!(link.may_connect(at(0)) && !link.is_down);
         link.on_connecting(ConnectionId(2), at(0));
         link.on_lost("refused".into(), true, u128::MAX, at(0));
-        assert!(link.is_down());
+        assert!(link.is_down);
         assert_eq!(pause(&link), 2 * FIRST_PAUSE);
     }
 
@@ -466,7 +423,7 @@ mod tests {
     fn a_server_that_must_not_be_used_is_not_connected_to_at_once() {
         let mut link = connected();
         link.on_lost("drops keys".into(), false, 0, at(0));
-        assert!(link.is_down() && !link.may_connect(at(0)));
+        assert!(link.is_down && !link.may_connect(at(0)));
     }
 
     #[test]
@@ -475,7 +432,7 @@ mod tests {
             Some(Verdict::Unreachable { reason }) => Some(reason),
             _ => None,
         };
-        let mut link = Link::new();
+        let mut link = Link::default();
         assert_eq!(told(&link).as_deref(), Some("not connected yet"));
         link.on_connecting(ConnectionId(1), at(0));
         assert_eq!(told(&link), None, "it may come to something");
@@ -566,7 +523,7 @@ mod tests {
 
         let mut link = connected();
         let large = InFlight {
-            length: MOST_OWED,
+            size: MOST_OWED,
             ..sent(1, 0)
         };
         link.on_sent(large);
@@ -583,12 +540,12 @@ mod tests {
         assert!(link.on_reply(RequestId(2), at(4)).is_some());
         assert!(link.on_reply(RequestId(2), at(4)).is_none());
         assert_eq!(link.waiting_for(at(4)), Duration::from_millis(4));
-        assert_eq!(link.delay(), Some(Duration::from_millis(4)));
+        assert_eq!(link.delay, Some(Duration::from_millis(4)));
     }
 
     #[test]
     fn another_process_has_proven_nothing() {
-        let mut link = Link::new();
+        let mut link = Link::default();
         link.on_connecting(ConnectionId(1), at(0));
         let facts = Facts {
             server: Some("a".into()),
@@ -601,6 +558,6 @@ mod tests {
         assert_eq!(link.uptime(at(500)), Some(Duration::from_millis(1_500)));
         link.on_identity(Some("b".into()));
         assert_eq!(link.uptime(at(500)), None);
-        assert!(!link.facts().is_durable);
+        assert!(!link.facts.is_durable);
     }
 }

@@ -16,8 +16,8 @@ use std::{
 };
 
 use self::{
-    admission::{Circumstances, Found, Lost, Standing, Step, Survey},
-    link::Link,
+    admission::{Found, Lost, Standing},
+    link::{Link, TRIED_AGAIN_AFTER},
 };
 pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
@@ -82,7 +82,7 @@ enum Purpose {
     Key(KeyId, Ask),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Node {
     id: NodeId,
     link: Link,
@@ -105,14 +105,7 @@ impl Node {
     fn new(id: NodeId) -> Self {
         Self {
             id,
-            link: Link::new(),
-            standing: Standing::Probing,
-            is_said_up: false,
-            known: None,
-            highest: Token::default(),
-            found: None,
-            refused_at: None,
-            suspended: None,
+            ..Self::default()
         }
     }
 
@@ -144,12 +137,8 @@ impl Node {
     /// It may still turn out to have a marker.
     const fn is_settling(&self) -> bool {
         // A mute node would be about to reply for ever, and keep out all others that have lost their memory.
-        self.link.is_settling() || self.is_heard() && matches!(self.standing, Standing::Probing)
-    }
-
-    /// It is connected, and can be expected to reply: what others need does not wait for one that is mute.
-    const fn is_heard(&self) -> bool {
-        self.link.is_connected() && !self.link.is_mute()
+        self.link.is_settling()
+            || self.link.is_heard() && matches!(self.standing, Standing::Probing)
     }
 
     const fn wants_survey(&self, now: Instant) -> bool {
@@ -184,16 +173,6 @@ impl Node {
         let is_asked = matches!(self.standing, Standing::Up(_) | Standing::Lost(_));
         let interval = out.settings.ping_interval.filter(|_| is_asked)?;
         self.link.ping_at(interval)
-    }
-
-    fn circumstances(&self, out: &Out) -> Circumstances {
-        Circumstances {
-            uptime: self.link.uptime(out.now),
-            max_ttl: out.settings.max_ttl,
-            default_ttl: out.settings.default_ttl,
-            assume_fresh: out.settings.assume_fresh,
-            now: out.now,
-        }
     }
 
     /// That it votes is said once: its connection may have been replaced.
@@ -233,13 +212,13 @@ impl Node {
             return self.on_unfit(state, out);
         }
         if let Some(marker) = &record.marker
-            && admission::is_valid(record, self.link.facts())
+            && admission::is_valid(record, &self.link.facts)
         {
             return self.on_admitted(marker.admission, out);
         }
         if !matches!(self.standing, Standing::Lost(_)) {
-            let reason = admission::reason(record, self.link.facts(), self.known.as_ref());
-            let lost = Lost::new(reason, self.found, &self.circumstances(out));
+            let reason = admission::reason(record, &self.link.facts, self.known.as_ref());
+            let lost = Lost::new(reason, self.found, (ours, out.now));
             self.standing = Standing::Lost(lost);
         }
         if let Standing::Lost(lost) = &mut self.standing {
@@ -250,29 +229,21 @@ impl Node {
     /// It has answered for a lock. Whether it is of use is said by that and not by its connection. One that also
     /// answers with errors for some keys does not change from one to the other all the time.
     fn on_answer(&mut self, reply: &Reply, out: &mut Out) {
-        let state = match reply {
+        match reply {
             // A key of another program says nothing of other keys, and a lost memory is found out by a probe.
             Reply::Refused {
                 reason: Rejection::Key,
                 ..
             }
-            | Reply::NotAdmitted => return,
-            Reply::Refused {
-                reason, message, ..
-            } => NodeState::Refuses {
-                reason: *reason,
-                message: Arc::clone(message),
-            },
-            Reply::Garbled { answer } => NodeState::Refuses {
-                reason: Rejection::Other,
-                message: format!("unexpected reply {answer}").into(),
-            },
-            _ => return self.on_answering(PROBE_PAUSE, out),
-        };
-        // Announced once, however many requests are refused.
-        let was_well = self.refused_at.replace(out.now).is_none();
-        if was_well && self.is_voting() {
-            self.announce(state, out);
+            | Reply::NotAdmitted => {}
+            Reply::Refused { .. } | Reply::Garbled { .. } => {
+                // Announced once, however many requests are refused.
+                let was_well = self.refused_at.replace(out.now).is_none();
+                if was_well && self.is_voting() {
+                    self.announce(refuses(reply), out);
+                }
+            }
+            _ => self.on_answering(PROBE_PAUSE, out),
         }
     }
 
@@ -282,6 +253,12 @@ impl Node {
         if self.refused_at.take_if(has_recovered).is_some() && self.is_voting() {
             self.announce(NodeState::Up, out);
         }
+    }
+
+    /// A little while ago it took so long to reply, or refused to vote.
+    fn was_of_no_use(&self, limit: Duration, now: Instant) -> bool {
+        let refuses = |at| now.since(at) < TRIED_AGAIN_AFTER;
+        self.refused_at.is_some_and(refuses) || self.link.was_late(limit, now)
     }
 
     /// Nothing but what it answers to votes keeps it from voting.
@@ -311,7 +288,7 @@ impl Node {
 
     fn on_admitted(&mut self, admission: AdmissionId, out: &mut Out) {
         // Evidence that this is no first start, should the node forget.
-        self.known = Some(self.link.facts().server.clone());
+        self.known = Some(self.link.facts.server.clone());
         // It has its memory as before: nothing has to be asked again.
         if matches!(self.standing, Standing::Up(known) if known == admission) {
             return;
@@ -322,15 +299,6 @@ impl Node {
             self.announce(NodeState::Up, out);
         }
         out.notices.push_back(Notice::Settled(self.id));
-    }
-
-    /// What follows from a survey for a node that has lost its memory.
-    fn on_survey(&mut self, survey: &Survey, out: &Out) -> Option<Step> {
-        let with = self.circumstances(out);
-        match &mut self.standing {
-            Standing::Lost(lost) => Some(lost.on_survey(survey, &with)),
-            _ => None,
-        }
     }
 
     /// It does not vote for a while: says so, once.
@@ -358,6 +326,24 @@ impl Node {
         self.announce(state, out);
         out.notices.push_back(Notice::Settled(self.id));
     }
+}
+
+/// The state of a node that does not do what it is asked.
+fn refuses(reply: &Reply) -> NodeState {
+    let unexpected = |answer| {
+        (
+            Rejection::Other,
+            format!("unexpected reply {answer}").into(),
+        )
+    };
+    let (reason, message) = match reply {
+        Reply::Refused {
+            reason, message, ..
+        } => (*reason, Arc::clone(message)),
+        Reply::Garbled { answer } => unexpected(format_args!("{answer}")),
+        other => unexpected(format_args!("{other:?}")),
+    };
+    NodeState::Refuses { reason, message }
 }
 
 /// How long a connected node that cannot be let in is left alone.

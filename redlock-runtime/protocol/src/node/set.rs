@@ -7,13 +7,13 @@ use super::{
     Node, Notice, Out, Purpose,
     admission::{self, Standing},
     link::InFlight,
+    refuses,
     survey::Reading,
 };
 use crate::{
     action::{Action, NodeState, Order, Verdict},
     message::{
-        AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Rejection, Reply, Request,
-        RequestId,
+        AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId,
     },
     purpose::{Ask, KeyId},
     rules::{
@@ -29,6 +29,9 @@ const SHORTEST_HEDGE_DELAY: Duration = Duration::from_millis(10);
 
 /// With a shorter one, more requests are sent because the client itself was late.
 const SHORTEST_MAJORITY_DELAY: Duration = Duration::from_millis(2);
+
+/// How many bytes a request takes up beside its key, about.
+const REQUEST: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct Nodes {
@@ -93,17 +96,17 @@ impl Nodes {
     /// It tells of changes to keys that were read.
     pub(crate) fn tells_changes(&self, node: NodeId) -> bool {
         let link = &self.nodes[node.0].link;
-        link.is_connected() && link.facts().tells_changes
+        link.is_connected() && link.facts.tells_changes
     }
 
     /// How long a node usually takes to reply; zero if that is not known.
     pub(crate) fn usual_round_trip(&self, node: NodeId) -> Duration {
-        self.nodes[node.0].link.usual_delay().unwrap_or_default()
+        self.nodes[node.0].link.usual_delay.unwrap_or_default()
     }
 
     /// How long a node took to reply last; `None` if it has not over this connection.
     pub(crate) fn round_trip(&self, node: NodeId) -> Option<Duration> {
-        self.nodes[node.0].link.delay()
+        self.nodes[node.0].link.delay
     }
 
     /// A majority of the nodes owes this process at least this number of replies, each.
@@ -124,7 +127,7 @@ impl Nodes {
     /// and disturbs no process that has asked at the same instant.
     pub(crate) fn majority_delay(&self) -> Duration {
         let majority = quorum::majority(self.nodes.len());
-        let delays = || self.nodes.iter().filter_map(|node| node.link.delay());
+        let delays = || self.nodes.iter().filter_map(|node| node.link.delay);
         let of_majority =
             |last: &Duration| delays().filter(|delay| delay <= last).count() >= majority;
         let delay = delays().filter(of_majority).min();
@@ -148,7 +151,7 @@ impl Nodes {
     ) -> Vec<NodeId> {
         let mut order: Vec<NodeId> = self.able(key, now).collect();
         order.sort_by_key(|&node| {
-            let is_of_no_use = || self.nodes[node.0].link.was_of_no_use(patience, now);
+            let is_of_no_use = || self.nodes[node.0].was_of_no_use(patience, now);
             self.is_silent(node, patience, now) || useful_first && is_of_no_use()
         });
         order
@@ -195,7 +198,7 @@ impl Nodes {
 
     /// A connected node has not confirmed all releases.
     pub(crate) fn owe_releases(&self) -> bool {
-        self.nodes.iter().any(|node| node.link.releases() > 0)
+        self.nodes.iter().any(|node| node.link.owes_releases())
     }
 
     // ---- requests of keys
@@ -270,7 +273,7 @@ impl Nodes {
             request,
             purpose,
             at: out.now,
-            length: body.key().map_or(0, |key| key.len()),
+            size: REQUEST + body.key().map_or(0, |key| key.len()),
         });
         let order = Order {
             node,
@@ -303,11 +306,6 @@ impl Nodes {
         let Purpose::Key(key, ask) = sent.purpose else {
             return self.on_own_reply(node, sent.purpose, reply, out);
         };
-        // Only votes say whether a node is of use for the next one.
-        if let Ask::Acquire(..) | Ask::Extend(..) | Ask::PutBack(..) = ask {
-            let is_refused = matches!(reply, Reply::Refused { .. } | Reply::Garbled { .. });
-            self.nodes[node.0].link.on_vote(is_refused);
-        }
         if !matches!(ask, Ask::Watch(_) | Ask::Await | Ask::Stand(_)) {
             self.nodes[node.0].on_answer(&reply, out);
         }
@@ -344,18 +342,7 @@ impl Nodes {
                 }
             }
             (Purpose::Survey, _) => self.on_surveyed(node, None, out),
-            (_, reply) => {
-                let (reason, message) = match reply {
-                    Reply::Refused {
-                        reason, message, ..
-                    } => (reason, message),
-                    other => (
-                        Rejection::Other,
-                        format!("unexpected reply {other:?}").into(),
-                    ),
-                };
-                this.on_unfit(NodeState::Refuses { reason, message }, out);
-            }
+            (_, reply) => this.on_unfit(refuses(&reply), out),
         }
         if !was_up && self.is_up(node) {
             // Others may get the evidence that they lacked.
@@ -466,12 +453,12 @@ impl Nodes {
         // A server that evicts or is a twin is no better on the next connection: it is tried again after a pause.
         let is_usable = matches!(state, NodeState::Down { .. });
         let link = &mut this.link;
-        let was_down = link.is_down();
+        let was_down = link.is_down;
         let unanswered = link.on_lost(Arc::clone(&reason), is_usable, random, out.now);
-        let is_down = link.is_down();
+        let is_down = link.is_down;
         if let Standing::Lost(lost) = &this.standing {
             // What was proven of this loss stays true, over whatever connection the node comes back.
-            this.found = lost.found();
+            this.found = lost.loss;
         }
         this.standing = Standing::Probing;
         if is_down {
@@ -501,11 +488,11 @@ impl Nodes {
     /// server is mended.
     fn give_up_unusable(&mut self, node: NodeId, out: &mut Out) -> bool {
         let this = &self.nodes[node.0];
-        let facts = this.link.facts();
+        let facts = &this.link.facts;
         // One server with two addresses would have two votes: a majority of votes could be a minority of servers.
         let twin = self.nodes.iter().find(|other| {
             let process = facts.process();
-            let same = process.is_some() && other.link.facts().process() == process;
+            let same = process.is_some() && other.link.facts.process() == process;
             other.id != node && other.link.is_connected() && same
         });
         let state = match (&facts.evicts, twin) {

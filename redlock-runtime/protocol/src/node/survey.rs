@@ -32,7 +32,7 @@ impl Nodes {
         out: &mut Out,
     ) {
         let this = &mut self.nodes[node.0];
-        let durable = admission::durable(record, this.link.facts(), this.highest);
+        let durable = admission::durable(record, &this.link.facts, this.highest);
         this.on_counter(record.top);
         if let Some(evidence) = durable.filter(|_| purpose == Purpose::Probe) {
             return self.admit(node, evidence, Token::default(), out);
@@ -88,7 +88,7 @@ impl Nodes {
         if self.survey.is_some() || !wanted || self.nodes.iter().any(Node::is_settling) {
             return;
         }
-        let heard = self.nodes.iter().filter(|node| node.is_heard());
+        let heard = self.nodes.iter().filter(|node| node.link.is_heard());
         let waiting: Vec<NodeId> = heard.map(|node| node.id).collect();
         for &node in &waiting {
             self.send(node, Purpose::Survey, Request::Probe, out);
@@ -123,7 +123,7 @@ impl Nodes {
             if let Some(record) = record {
                 if !matches!(node.standing, Standing::Up(_)) {
                     node.on_record(record, out);
-                } else if !admission::is_valid(record, node.link.facts()) {
+                } else if !admission::is_valid(record, &node.link.facts) {
                     node.standing = Standing::Probing;
                     node.on_record(record, out);
                 }
@@ -134,21 +134,18 @@ impl Nodes {
         let is_first_start = all_new.is_some() && all_new == self.all_new;
         self.all_new = all_new;
         for node in self.ids() {
-            let survey = self.survey_for(node, reading, (is_first_start, out.settings.max_ttl));
-            let step = self.nodes[node.0].on_survey(&survey, out);
-            match step {
-                Some(Step::Report { beside_marker }) => {
-                    self.report(node, beside_marker, reading, out)
+            let survey = self.survey_for(node, reading, is_first_start, out);
+            let Standing::Lost(lost) = &mut self.nodes[node.0].standing else {
+                continue;
+            };
+            match lost.on_survey(&survey) {
+                Step::Report { beside_marker } => self.report(node, beside_marker, reading, out),
+                Step::Admit { evidence, floor } => self.admit(node, evidence, floor, out),
+                // A second survey tells whether this is the first start of all.
+                Step::Wait if self.all_new.is_some() && !is_first_start => {
+                    lost.survey_at = Some(out.now);
                 }
-                Some(Step::Admit { evidence, floor }) => self.admit(node, evidence, floor, out),
-                Some(Step::Wait) if self.all_new.is_some() && !is_first_start => {
-                    // A second survey tells whether this is the first start of all.
-                    if let Standing::Lost(lost) = &mut self.nodes[node.0].standing {
-                        lost.survey_at = Some(out.now);
-                    }
-                }
-                Some(Step::Wait) => self.nodes[node.0].on_quarantined(out),
-                None => {}
+                Step::Wait => self.nodes[node.0].on_quarantined(out),
             }
         }
         self.begin_survey(out);
@@ -158,8 +155,10 @@ impl Nodes {
         &self,
         node: NodeId,
         reading: &Reading,
-        (is_first_start, max_ttl): (bool, Duration),
+        is_first_start: bool,
+        out: &Out,
     ) -> Survey {
+        let max_ttl = out.settings.max_ttl;
         let mut others = Readings::new(self.nodes.len());
         // A client that has seen a node vote knows that this is no first start, whatever is left there.
         let mut beside_marker = self.nodes.iter().any(|node| node.known.is_some());
@@ -170,12 +169,15 @@ impl Nodes {
                 beside_marker |= record.marker.is_some() || loss_beside_marker;
                 // One that is used with another longest lease was let in after a time that may be too short.
                 let is_ours = record.max_ttl.is_none_or(|theirs| theirs == max_ttl);
-                if is_ours && admission::is_valid(record, other.link.facts()) {
+                if is_ours && admission::is_valid(record, &other.link.facts) {
                     others.add(record);
                 }
             }
         }
         Survey {
+            settings: out.settings,
+            now: out.now,
+            uptime: self.nodes[node.0].link.uptime(out.now),
             started: reading.started,
             others,
             beside_marker,
@@ -191,7 +193,7 @@ impl Nodes {
             return self.nodes[node.0].on_unfit(state, out);
         }
         let body = Request::ReportLoss {
-            server: self.nodes[node.0].link.facts().server.clone(),
+            server: self.nodes[node.0].link.facts.server.clone(),
             // Drawn, so that clients can tell whether they speak of the same loss.
             loss: LossId((out.env.random)() as u64),
             beside_marker,
@@ -207,7 +209,7 @@ impl Nodes {
         let records = || self.nodes.iter().zip(reading.records.iter());
         let votes = |(node, record): &(&Node, &Option<Record>)| {
             let record = record.as_ref();
-            record.is_some_and(|record| admission::is_valid(record, node.link.facts()))
+            record.is_some_and(|record| admission::is_valid(record, &node.link.facts))
         };
         // Fewer may be those that somebody uses with another one.
         let most_vote = records().filter(votes).count() >= quorum::majority(self.nodes.len());
@@ -227,7 +229,7 @@ impl Nodes {
         let highest = self.nodes.iter().map(|node| node.highest).max();
         // The highest number that this client has seen: tokens must not fall for those who saw it, too.
         let floor = floor.max(highest.unwrap_or_default());
-        let facts = self.nodes[node.0].link.facts();
+        let facts = &self.nodes[node.0].link.facts;
         let body = Request::Admit {
             server: facts.server.clone(),
             evidence,
