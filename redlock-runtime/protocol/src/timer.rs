@@ -1,6 +1,6 @@
-//! The things a passing of time can make due, and the table that knows the next one.
+//! The things of which there are many that a passing of time can make due, and the table that knows the next one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::{message::SectionId, purpose::KeyId, time::Instant};
 
@@ -10,31 +10,27 @@ use crate::{message::SectionId, purpose::KeyId, time::Instant};
 pub(crate) enum Timer {
     /// When to end a round, retry, renew, give up waiting, end a lease, or send a release again.
     Key(KeyId),
-    /// When to give up an unanswered connection or connection attempt, to make a new one, or to ask
-    /// whether a node may vote.
-    Nodes,
-    /// When to stop waiting for holders and releases.
-    Shutdown,
     /// When the lease of a section with several keys ends, if its keys may last for longer.
     Compound(SectionId),
 }
 
-/// At most one time for each timer.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// Those of keys, of which there may be many, are with the keys.
-    at: BTreeMap<Timer, Instant>,
     order: BTreeSet<(Instant, Timer)>,
 }
 
 impl Timers {
-    /// Makes sure that `timer` wakes at `at` or earlier. An earlier time that was set before
-    /// stays: its owner sets the next one when it is woken, which is cheaper than moving the
-    /// timer each time the owner's state changes.
-    pub(crate) fn wake_by(&mut self, timer: Timer, at: Instant) {
-        let mut set = self.at.get(&timer).copied();
-        if self.wake(timer, &mut set, at) {
-            self.at.insert(timer, at);
+    pub(crate) fn wake(&mut self, timer: Timer, at: Instant) {
+        self.order.insert((at, timer));
+    }
+
+    /// Wakes a key, which keeps the time that is `set` and forgets it once it is woken. An earlier time that was set
+    /// before stays: the key sets the next one when it is woken, which is cheaper than moving the timer each time its
+    /// state changes.
+    pub(crate) fn wake_key(&mut self, key: KeyId, set: &mut Option<Instant>, at: Instant) {
+        if set.is_none_or(|set| at < set) {
+            self.cancel_key(key, set.replace(at));
+            self.wake(Timer::Key(key), at);
         }
     }
 
@@ -44,31 +40,14 @@ impl Timers {
         }
     }
 
-    /// Sets a timer whose owner keeps its time, as keys do, and forgets it once it is woken. False if
-    /// it wakes early enough.
-    pub(crate) fn wake(&mut self, timer: Timer, set: &mut Option<Instant>, at: Instant) -> bool {
-        if set.is_some_and(|set| set <= at) {
-            return false;
-        }
-        if let Some(before) = set.replace(at) {
-            self.order.remove(&(before, timer));
-        }
-        self.order.insert((at, timer))
-    }
-
     pub(crate) fn next(&self) -> Option<Instant> {
         self.order.first().map(|&(at, _)| at)
     }
 
     /// Takes out one timer that is due at `now`.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
-        let &(at, timer) = self.order.first()?;
-        if at > now {
-            return None;
-        }
-        self.order.pop_first();
-        self.at.remove(&timer);
-        Some(timer)
+        self.next().filter(|&at| at <= now)?;
+        self.order.pop_first().map(|(_, timer)| timer)
     }
 }
 
@@ -83,14 +62,13 @@ mod tests {
     #[test]
     fn an_earlier_time_stays_and_a_later_one_is_moved_forward() {
         let mut timers = Timers::default();
-        let timer = Timer::Nodes;
-        timers.wake_by(timer, at(20));
-        timers.wake_by(timer, at(30));
-        assert_eq!(timers.next(), Some(at(20)));
-        timers.wake_by(timer, at(10));
-        assert_eq!(timers.next(), Some(at(10)));
+        let (key, mut set) = (KeyId(0), None);
+        for (asked, next) in [(20, 20), (30, 20), (10, 10)] {
+            timers.wake_key(key, &mut set, at(asked));
+            assert_eq!((timers.next(), set), (Some(at(next)), Some(at(next))));
+        }
         assert_eq!(timers.pop_due(at(9)), None);
-        assert_eq!(timers.pop_due(at(10)), Some(timer));
+        assert_eq!(timers.pop_due(at(10)), Some(Timer::Key(key)));
         assert_eq!(timers.next(), None);
     }
 }

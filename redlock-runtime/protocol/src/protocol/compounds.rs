@@ -65,7 +65,7 @@ impl Protocol {
             return;
         };
         if let Some(at) = compound.wakes_at() {
-            self.timers.wake_by(Timer::Compound(id), at);
+            self.timers.wake(Timer::Compound(id), at);
         }
         if compound.is_ended() {
             self.compounds.remove(&id);

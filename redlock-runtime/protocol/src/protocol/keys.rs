@@ -8,7 +8,6 @@ use crate::{
     message::SectionId,
     purpose::KeyId,
     time::Instant,
-    timer::Timer,
 };
 
 #[derive(Debug, Default)]
@@ -17,7 +16,8 @@ pub(super) struct Keys {
     entries: BTreeMap<KeyId, Box<Entry>>,
     ids: BTreeMap<Arc<str>, KeyId>,
     next: u64,
-    under_replicated: usize,
+    /// How many of them are held, and not known to stand on all nodes.
+    pub(super) under_replicated: usize,
     /// How often one of them was looked at.
     #[cfg(test)]
     pub(super) looks: std::cell::Cell<usize>,
@@ -77,11 +77,6 @@ impl Keys {
         }
     }
 
-    /// How many of them are held, and not known to stand on all nodes.
-    pub(super) const fn under_replicated(&self) -> usize {
-        self.under_replicated
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = &Key> {
         let entries = self.entries.values();
         #[cfg(test)]
@@ -125,9 +120,7 @@ impl Protocol {
         #[cfg(debug_assertions)]
         key.invariants(now);
         match key.next_due(now) {
-            Some(at) => {
-                self.timers.wake(Timer::Key(id), wakes_at, at);
-            }
+            Some(at) => self.timers.wake_key(id, wakes_at, at),
             // Else each name that was ever locked would take up memory for ever.
             None if key.is_idle() => {
                 self.timers.cancel_key(id, *wakes_at);

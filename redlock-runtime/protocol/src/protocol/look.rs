@@ -18,7 +18,7 @@ impl Protocol {
     /// to lose another node now can end them.
     #[must_use]
     pub const fn under_replicated(&self) -> usize {
-        self.keys.under_replicated()
+        self.keys.under_replicated
     }
 
     /// The sections of callers that have the lock of this name, or one of its permits, and those that

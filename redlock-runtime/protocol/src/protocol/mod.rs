@@ -46,6 +46,8 @@ pub struct Protocol {
     /// Between the keys of locks with permits, with the name of the key that each comes from.
     moves: VecDeque<(Arc<str>, Move)>,
     timers: Timers,
+    /// When to look at the connections, at the latest.
+    nodes_at: Option<Instant>,
     /// Those of the section that was asked for last: most are asked for with the same.
     last_params: Arc<LockParams>,
     /// Holders and releases are waited for until then.
@@ -78,6 +80,7 @@ impl Protocol {
             last_part: SectionId::FIRST_PART,
             moves: VecDeque::new(),
             timers: Timers::default(),
+            nodes_at: None,
             last_params: Arc::new(LockParams::of(Duration::ZERO)),
             stops_at: None,
             cut_off: None,
@@ -175,7 +178,9 @@ impl Protocol {
     /// When to hand in the next wake-up.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        self.timers.next()
+        let stops_at = self.stops_at.filter(|_| !self.is_drained);
+        let dues = [self.timers.next(), self.nodes_at, stops_at];
+        dues.into_iter().flatten().min()
     }
 
     /// How long the node took to reply last, over the connection that it has now.
@@ -185,20 +190,18 @@ impl Protocol {
     }
 
     fn on_wakeup(&mut self) {
-        while let Some(timer) = self.timers.pop_due(self.out.now) {
+        let now = self.out.now;
+        if self.nodes_at.take_if(|at| *at <= now).is_some() {
+            self.nodes.advance(&mut self.out);
+        }
+        while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Key(key) => {
                     self.keys.on_woken(key);
                     // Nothing is done because a timer woke: `with_key` lets the key go by the clock.
                     self.with_key(key, |_, _| {});
                 }
-                Timer::Nodes => self.nodes.advance(&mut self.out),
-                // Looked at after every event.
-                Timer::Shutdown => {}
-                Timer::Compound(id) => {
-                    let now = self.out.now;
-                    self.with_compound(id, |compound| compound.on_time(now));
-                }
+                Timer::Compound(id) => self.with_compound(id, |compound| compound.on_time(now)),
             }
         }
     }
@@ -255,9 +258,9 @@ impl Protocol {
     /// timers.
     fn settle(&mut self) {
         self.deliver();
-        if let Some(at) = self.nodes.next_due(&self.out) {
-            self.timers.wake_by(Timer::Nodes, at);
-        }
+        let due = self.nodes.next_due(&self.out);
+        // A time that has passed stays until the connections were looked at.
+        self.nodes_at = self.nodes_at.into_iter().chain(due).min();
         self.settle_shutdown();
     }
 

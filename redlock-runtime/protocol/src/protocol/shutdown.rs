@@ -8,7 +8,6 @@ use crate::{
     action::{Action, ShutdownError},
     compound::Compound,
     message::SectionId,
-    timer::Timer,
 };
 
 /// How long holders that were cut off when the time was up have to let go: those that can need far less.
@@ -45,7 +44,7 @@ impl Protocol {
         // This is after each event, so nothing is counted before the end.
         let is_left = || held().next().is_some() || self.nodes.owe_releases();
         if self.out.now < until && is_left() {
-            return self.timers.wake_by(Timer::Shutdown, until);
+            return;
         }
         let held = held().count();
         let keys = self.keys.iter();
@@ -54,9 +53,8 @@ impl Protocol {
         self.deliver();
         if self.cut_off.is_none() && held > 0 {
             self.cut_off = Some(held);
-            let until = self.out.now.after(LAST_RELEASES);
-            self.stops_at = Some(until);
-            return self.timers.wake_by(Timer::Shutdown, until);
+            self.stops_at = Some(self.out.now.after(LAST_RELEASES));
+            return;
         }
         let held = self.cut_off.map_or(held, |cut_off| cut_off.max(held));
         self.is_drained = true;
