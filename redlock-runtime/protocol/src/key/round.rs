@@ -173,7 +173,7 @@ impl Round {
             self.ahead = Some(Ahead::default());
         }
         if let Some(first) = first {
-            self.numbers.hear(node, first);
+            self.numbers.hear(first);
             self.heard_at = now;
         }
     }

@@ -4,36 +4,32 @@ use super::{
     quorum,
     token::{HEADROOM, HIGHEST_PULL, SOUND_LEAD, Token},
 };
-use crate::message::NodeId;
 
-/// The first numbers of the blocks that nodes report to one round.
+/// The first numbers of the blocks that nodes report to one round, of each node one.
 #[derive(Debug, Default)]
 pub struct Numbers {
-    heard: Vec<(NodeId, Token)>,
+    heard: Vec<Token>,
 }
 
 impl Numbers {
-    /// Takes in what a node reports; its first report stands.
-    pub fn hear(&mut self, node: NodeId, first: Token) {
-        // A repeated reply must not vote twice, and a later one may be to another request.
-        if self.heard.iter().all(|&(other, _)| other != node) {
-            self.heard.push((node, first));
-        }
+    /// Takes in what a node reports, the first time that it replies.
+    pub fn hear(&mut self, first: Token) {
+        self.heard.push(first);
     }
 
     /// The number that a majority of `nodes` reports.
     #[must_use]
     pub fn agreed(&self, nodes: usize) -> Option<Token> {
-        let reports = |token| self.heard.iter().filter(|heard| heard.1 == token).count();
-        let mut tokens = self.heard.iter().map(|&(_, token)| token);
+        let reports = |token| self.heard.iter().filter(|heard| **heard == token).count();
+        let mut tokens = self.heard.iter().copied();
         tokens.find(|&token| reports(token) >= quorum::majority(nodes))
     }
 
     /// True if `pending` further reports can still make a majority of `nodes` agree.
     #[must_use]
     pub fn can_agree(&self, nodes: usize, pending: usize) -> bool {
-        let reports = |token| self.heard.iter().filter(|heard| heard.1 == token).count();
-        let most = self.heard.iter().map(|&(_, token)| reports(token)).max();
+        let reports = |token| self.heard.iter().filter(|heard| **heard == token).count();
+        let most = self.heard.iter().map(|&token| reports(token)).max();
         most.unwrap_or_default() + pending >= quorum::majority(nodes)
     }
 
@@ -43,7 +39,7 @@ impl Numbers {
     /// does, but not so far that their numbers would come to an end.
     #[must_use]
     pub fn reached(&self, nodes: usize, pending: usize, wall_micros: u64) -> Token {
-        let mut tokens: Vec<Token> = self.heard.iter().map(|&(_, token)| token).collect();
+        let mut tokens = self.heard.clone();
         tokens.sort_unstable();
         // Nodes that have not replied count as lower ones, so fewer of those that have are needed.
         let needed = quorum::majority(nodes).saturating_sub(pending).max(1);
@@ -66,8 +62,8 @@ mod tests {
 
     fn numbers(counters: &[u64]) -> Numbers {
         let mut numbers = Numbers::default();
-        for (node, counter) in counters.iter().enumerate() {
-            numbers.hear(NodeId(node), Token(*counter));
+        for counter in counters {
+            numbers.hear(Token(*counter));
         }
         numbers
     }
@@ -78,13 +74,6 @@ mod tests {
         assert_eq!(numbers(&[9, 7, 7, 7]).agreed(5), Some(Token(7)));
         assert_eq!(numbers(&[9, 7, 7]).agreed(5), None);
         assert_eq!(numbers(&[7, 7]).agreed(4), None);
-    }
-
-    #[test]
-    fn a_node_reports_once_to_a_round() {
-        let mut numbers = numbers(&[7]);
-        numbers.hear(NodeId(0), Token(7));
-        assert_eq!(numbers.agreed(3), None);
     }
 
     #[test]

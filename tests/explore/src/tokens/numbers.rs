@@ -2,7 +2,7 @@
 
 use std::array;
 
-use redlock_protocol::{NodeId, Token, majority, rules::numbers::Numbers};
+use redlock_protocol::{Token, majority, rules::numbers::Numbers};
 
 /// In place of the number of a node that is not asked.
 pub(super) const NOT_ASKED: u8 = u8::MAX;
@@ -32,10 +32,8 @@ pub(super) fn next_proposals<const N: usize>(votes: &Votes<N>) -> Vec<u8> {
 
 fn hear<const N: usize>(votes: &Votes<N>) -> Numbers {
     let mut numbers = Numbers::default();
-    for (node, &vote) in votes.iter().enumerate() {
-        if is_number(vote) {
-            numbers.hear(NodeId(node), Token(u64::from(vote)));
-        }
+    for vote in votes.iter().filter(|&&vote| is_number(vote)) {
+        numbers.hear(Token(u64::from(*vote)));
     }
     numbers
 }
