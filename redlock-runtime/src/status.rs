@@ -157,12 +157,9 @@ impl Status {
         Poll::Ready(match self.end.get().map(|end| &**end) {
             Some(End::Refused(refusal)) => Err(Box::new(refusal.clone())),
             // The engine is gone.
-            Some(End::Over(_)) if !self.is_granted() => Err(Box::new(Refusal {
-                cause: Cause::Stopped,
-                verdicts: Vec::new(),
-                key: None,
-                attempts: 0,
-            })),
+            Some(End::Over(_)) if !self.is_granted() => {
+                Err(Box::new(Refusal::without_verdicts(Cause::Stopped)))
+            }
             _ => {
                 self.is_taken.store(true, Ordering::Relaxed);
                 Ok(())

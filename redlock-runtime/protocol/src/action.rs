@@ -303,7 +303,9 @@ impl Refusal {
     pub(crate) const CONTENDED: Self =
         Self::without_verdicts(Cause::Contended { retry_after: None });
 
-    pub(crate) const fn without_verdicts(cause: Cause) -> Self {
+    /// For this cause, and no node was asked.
+    #[must_use]
+    pub const fn without_verdicts(cause: Cause) -> Self {
         Self {
             cause,
             verdicts: Vec::new(),
@@ -319,14 +321,13 @@ impl Refusal {
 }
 
 impl Verdict {
-    /// The node said no, as opposed to nothing.
-    pub(crate) const fn is_refusal(&self) -> bool {
-        matches!(self, Self::HeldByAnother { .. } | Self::NoLongerOurs)
-    }
-
-    /// The node gave no vote at all.
-    pub(crate) fn is_failure(&self) -> bool {
-        !self.is_open() && !self.is_refusal() && *self != Self::Ours
+    /// The node gave no vote at all, neither a yes nor a no.
+    pub(crate) const fn is_failure(&self) -> bool {
+        let is_vote = matches!(
+            self,
+            Self::Ours | Self::HeldByAnother { .. } | Self::NoLongerOurs
+        );
+        !self.is_open() && !is_vote
     }
 
     pub(crate) const fn is_open(&self) -> bool {

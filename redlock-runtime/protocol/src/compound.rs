@@ -430,12 +430,10 @@ impl Compound {
     }
 
     fn on_released(&mut self, release: Release) {
-        self.release = match (self.release, release) {
-            // The worst of all keys: one that had expired may have let another client in.
-            (Release::AlreadyExpired, _) | (_, Release::AlreadyExpired) => Release::AlreadyExpired,
-            (Release::Unknown, _) | (_, Release::Unknown) => Release::Unknown,
-            _ => Release::Released,
-        };
+        // The worst of all keys: one that had expired may have let another client in.
+        if self.release == Release::Released || release == Release::AlreadyExpired {
+            self.release = release;
+        }
         let is_idle = |part: &Part| matches!(part.stage, Stage::Idle);
         if self.state == State::Ending && self.parts.iter().all(is_idle) {
             self.state = State::Ended;

@@ -17,6 +17,7 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
+    mem,
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
@@ -371,7 +372,7 @@ impl Combiner {
 
     fn pass(&self, driver: &mut Driver, engine: Option<&mut Context<'_>>) -> Pass {
         let mut is_left = false;
-        if driver.drained().is_none() {
+        if driver.drained.is_none() {
             {
                 let mut inbox = lock(&self.inbox);
                 let length = inbox.commands.len().min(LARGEST_INTAKE);
@@ -392,10 +393,10 @@ impl Combiner {
                 driver.take_in();
             }
         }
-        let is_drained = driver.drained().is_some();
+        let is_drained = driver.drained.is_some();
         let has_work = driver.has_work() && !is_drained;
         Pass {
-            deliveries: driver.take_deliveries(),
+            deliveries: mem::take(&mut driver.deliveries),
             next_wakeup: driver.next_wakeup(),
             is_busy: driver.is_busy(),
             are_many: driver.are_many(),
@@ -411,7 +412,7 @@ impl Combiner {
         let unheard = {
             let mut inbox = lock(&self.inbox);
             inbox.is_closed = true;
-            std::mem::take(&mut inbox.commands)
+            mem::take(&mut inbox.commands)
         };
         self.pump_task.wake();
         // Wakers of others run.

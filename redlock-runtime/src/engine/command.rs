@@ -5,14 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use redlock_protocol::{Event, LockParams, Loss, Release, SectionId, ShutdownError};
+use redlock_protocol::{Event, LockParams, Loss, Release, SectionId, ShutdownError, Verdict};
 use tokio::sync::oneshot;
 
-use super::delivery::Extending;
 use crate::status::Status;
 
 /// What to call after a shutdown, with what is left.
 pub(super) type Shutdown = Box<dyn FnOnce(ShutdownError) + Send>;
+
+/// Who asks for a longer lease, and what came of it.
+pub(super) type Extending = oneshot::Sender<Result<(), Vec<Verdict>>>;
 
 /// One question, and where the answer goes.
 pub(super) enum Command {
@@ -26,10 +28,8 @@ pub(super) enum Command {
         event: Event,
         answer: Extending,
     },
-    Note {
-        section: SectionId,
-        note: Arc<str>,
-    },
+    /// What nobody waits for.
+    Tell(Event),
     End {
         section: SectionId,
         answer: Option<oneshot::Sender<Release>>,
@@ -63,6 +63,6 @@ impl Drop for Caller {
 impl Command {
     /// A caller waits for what comes of it.
     pub(super) const fn is_awaited(&self) -> bool {
-        !matches!(self, Self::End { answer: None, .. } | Self::Note { .. })
+        !matches!(self, Self::End { answer: None, .. } | Self::Tell(_))
     }
 }

@@ -11,14 +11,14 @@ use std::{
 };
 
 use redlock_protocol::{
-    Action, Answer, Event, Instant, Loss, MOST_SLOTS, NodeId, NodeState, Order, Protocol, Release,
-    SectionId, ShutdownError,
+    Action, Answer, Event, Instant, Loss, MOST_SLOTS, Member, NodeId, NodeState, Order, Protocol,
+    Release, SectionId, ShutdownError, Verdict,
 };
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    command::{Caller, Command, Shutdown},
-    delivery::{Delivery, Extending},
+    command::{Caller, Command, Extending, Shutdown},
+    delivery::Delivery,
 };
 use crate::{
     clock::Clock,
@@ -43,7 +43,8 @@ pub(super) struct Driver {
     events: Vec<Event>,
     /// What has been asked, and is not handed in yet.
     pub(super) intake: Vec<Command>,
-    deliveries: Vec<Delivery>,
+    /// What to tell once this driver is free again.
+    pub(super) deliveries: Vec<Delivery>,
     pub(super) node_states: watch::Sender<Vec<Option<NodeState>>>,
     /// What the protocol says of it, for other threads.
     pub(super) under_replicated: Arc<AtomicUsize>,
@@ -60,7 +61,8 @@ pub(super) struct Driver {
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
     shutdowns: Vec<Shutdown>,
-    drained: Option<ShutdownError>,
+    /// Set once it has been shut down, and everything that can be released is.
+    pub(super) drained: Option<ShutdownError>,
 }
 
 enum Node {
@@ -198,16 +200,6 @@ impl Driver {
         self.protocol.next_wakeup()
     }
 
-    /// Set once it has been shut down, and everything that can be released is.
-    pub(super) const fn drained(&self) -> Option<ShutdownError> {
-        self.drained
-    }
-
-    /// Answers to tell once this driver is free again.
-    pub(super) fn take_deliveries(&mut self) -> Vec<Delivery> {
-        std::mem::take(&mut self.deliveries)
-    }
-
     /// Who has shut it down, and what is left.
     pub(super) fn take_shutdowns(&mut self) -> (ShutdownError, Vec<Shutdown>) {
         let left = self.drained.unwrap_or_default();
@@ -225,15 +217,12 @@ impl Driver {
                 self.callers.insert(section, caller);
                 self.asking += 1;
                 let event = match keys.listed() {
-                    [] => Event::Ask {
+                    members @ ([] | [Member { weight: 1, .. }]) => Event::Ask {
                         section,
                         key: Arc::clone(keys.text()),
-                        params,
-                    },
-                    [only] if only.weight == 1 => Event::Ask {
-                        section,
-                        key: Arc::clone(keys.text()),
-                        params: params.of_member(only),
+                        params: members
+                            .first()
+                            .map_or(params, |only| params.of_member(only)),
                     },
                     members => Event::AskAll {
                         section,
@@ -248,7 +237,7 @@ impl Driver {
                 event,
                 answer,
             } => self.renew(section, event, answer),
-            Command::Note { section, note } => self.handle(Event::Note { section, note }),
+            Command::Tell(event) => self.handle(event),
             Command::End { section, answer } => {
                 let report = answer.is_some();
                 // A section that never asked has nothing to release, and nobody would ever answer.
@@ -275,7 +264,7 @@ impl Driver {
                 self.extending.entry(section).or_default().push(answer);
                 self.handle(event);
             }
-            None => self.deliveries.push(Delivery::Unheard(vec![answer])),
+            None => self.tell(|_| drop(answer)),
         }
     }
 
@@ -283,7 +272,19 @@ impl Driver {
         let sections = self.protocol.sections_of(key, MOST_SLOTS).into_iter();
         let callers = sections.filter_map(|section| self.callers.get(&section));
         let seen = callers.map(|Caller(status)| Arc::clone(status)).collect();
-        self.deliveries.push(Delivery::Seen(answer, seen));
+        self.tell(|_| drop(answer.send(seen)));
+    }
+
+    fn tell(&mut self, tell: impl FnOnce(&Observer) + Send + 'static) {
+        self.deliveries.push(Delivery::Other(Box::new(tell)));
+    }
+
+    /// Tells those who want a longer lease; there is no answer if that is over.
+    fn tell_extending(&mut self, section: SectionId, result: Option<Result<(), Vec<Verdict>>>) {
+        for to in self.extending.remove(&section).into_iter().flatten() {
+            let result = result.clone();
+            self.tell(|_| drop(result.map(|result| to.send(result))));
+        }
     }
 
     /// Reads the clock for every event anew: a reply must not be dated back to the start of the
@@ -304,11 +305,16 @@ impl Driver {
     fn report_nodes(&mut self, now: Instant) {
         self.reports_at = now.after(REPORT_EVERY);
         let round_trip = |node| self.protocol.round_trip(NodeId(node));
-        let round_trips = (0..self.nodes.len()).map(round_trip).collect();
-        let nodes = (round_trips, self.protocol.under_replicated());
+        let round_trips: Vec<_> = (0..self.nodes.len()).map(round_trip).collect();
+        let under_replicated = self.protocol.under_replicated();
         let states = self.node_states.clone();
         // Recorders and subscribers are the application's code, so not under the lock of the driver.
-        self.deliveries.push(Delivery::Nodes(states, nodes, now));
+        self.tell(move |observer| {
+            // They have been written already; this is the notice.
+            states.send_modify(|_| ());
+            let states = || states.borrow().clone();
+            observer.nodes_are(states, (&round_trips, under_replicated), now);
+        });
     }
 
     fn carry_out(&mut self) {
@@ -374,7 +380,6 @@ impl Driver {
         if matches!(answer, Answer::Granted { .. } | Answer::Refused(_)) {
             self.asking -= 1;
         }
-        let deliveries = &mut self.deliveries;
         match answer {
             Answer::Granted {
                 deadline,
@@ -383,48 +388,45 @@ impl Driver {
             } => {
                 // Before the caller is woken: it may look at once, on another thread.
                 status.grant(deadline, token, attempts);
-                deliveries.push(Delivery::Answered(Arc::clone(status)));
+                self.deliveries.push(Delivery::Answered(Arc::clone(status)));
             }
             Answer::Refused(refusal) => {
                 status.refuse(refusal);
-                deliveries.push(Delivery::Answered(Arc::clone(status)));
+                self.deliveries.push(Delivery::Answered(Arc::clone(status)));
                 self.forget(section);
             }
             Answer::Extended { .. } if !status.is_taken() => {
                 // A future that nobody polls must not hold the lock for ever.
-                let now = self.clock.now();
-                if status.late(now).is_some() {
+                if status.late(self.clock.now()).is_some() {
                     let verdicts = Vec::new();
-                    deliveries.extend(over(status, Loss::Expired { verdicts }, now));
+                    self.end(section, Loss::Expired { verdicts });
                     let report = false;
                     self.answered.push_back(Event::End { section, report });
                     self.forget(section);
                 }
             }
             Answer::Extended { deadline } => {
-                if self.observer.is_on() {
-                    let late = status.late(self.clock.now());
-                    let late = late.filter(|_| deadline > status.deadline());
-                    deliveries.push(Delivery::Renewed(Arc::clone(status), late));
-                }
+                let status = Arc::clone(status);
+                let late = status.late(self.clock.now());
+                let late = late.filter(|_| deadline > status.deadline());
                 // The body goes by this, whoever is told later.
                 status.hold_until(deadline);
-                let extending = self.extending.remove(&section).into_iter().flatten();
-                deliveries.extend(extending.map(|to| Delivery::Extended(to, Ok(()))));
+                if self.observer.is_on() {
+                    self.tell(move |observer| observer.renewed(&status, late));
+                }
+                self.tell_extending(section, Some(Ok(())));
             }
-            Answer::NotExtended { verdicts } => {
-                let extending = self.extending.remove(&section).into_iter().flatten();
-                let told = extending.map(|to| Delivery::Extended(to, Err(verdicts.clone())));
-                deliveries.extend(told);
-            }
+            Answer::NotExtended { verdicts } => self.tell_extending(section, Some(Err(verdicts))),
             Answer::Over(loss) => {
-                deliveries.extend(over(status, loss, self.clock.now()));
-                let extending = self.extending.remove(&section);
-                deliveries.extend(extending.map(Delivery::Unheard));
+                self.end(section, loss);
+                self.tell_extending(section, None);
             }
             Answer::Released(release) => {
-                let releasing = self.releasing.remove(&section);
-                deliveries.extend(releasing.map(|to| Delivery::Released(to, release)));
+                if let Some(to) = self.releasing.remove(&section) {
+                    self.tell(move |_| {
+                        let _ = to.send(release);
+                    });
+                }
                 self.forget(section);
             }
         }
@@ -440,13 +442,34 @@ impl Driver {
         let slots = guard.keys.permits().unwrap_or_default();
         let keys = guard.keys.iter();
         let others = keys.flat_map(|key| self.protocol.sections_of(key, slots));
-        if let Some(other) = others
+        let other = others
             .filter_map(status)
             .find(|other| guard.is_waited_for_by(other))
-        {
-            let delivery = Delivery::SelfWait(Arc::clone(other), self.clock.now());
-            self.deliveries.push(delivery);
+            .map(Arc::clone);
+        if let Some(other) = other {
+            let now = self.clock.now();
+            self.tell(move |observer| observer.self_wait(&other, now));
         }
+    }
+
+    /// Ends a lease under its holder, who is told, unless it has ended already.
+    fn end(&mut self, section: SectionId, loss: Loss) {
+        let Some(Caller(status)) = self.callers.get(&section) else {
+            return;
+        };
+        if !status.end_untold(loss) {
+            return;
+        }
+        let (status, now) = (Arc::clone(status), self.clock.now());
+        self.tell(move |observer| {
+            // First the holder, whose body must stop; then the log.
+            status.tell_end();
+            if let Some(loss) = status.loss()
+                && status.is_over_now()
+            {
+                observer.over(&status, loss.into(), now);
+            }
+        });
     }
 
     fn forget(&mut self, section: SectionId) {
@@ -454,13 +477,6 @@ impl Driver {
         if caller.is_some_and(|caller| !caller.0.is_answered()) {
             self.asking -= 1;
         }
-        let extending = self.extending.remove(&section);
-        self.deliveries.extend(extending.map(Delivery::Unheard));
+        self.tell_extending(section, None);
     }
-}
-
-/// Ends a lease under its holder, who is told, unless it has ended already.
-fn over(status: &Arc<Status>, loss: Loss, now: Instant) -> Option<Delivery> {
-    let is_news = status.end_untold(loss);
-    is_news.then(|| Delivery::Over(Arc::clone(status), now))
 }

@@ -274,7 +274,7 @@ impl Engine {
     /// The holder says something to those who look at the lock.
     pub(crate) fn note(&self, section: SectionId, note: Arc<str>) {
         // Nobody looks at the locks of a stopped engine.
-        let _ = self.tell(Command::Note { section, note });
+        let _ = self.tell(Command::Tell(Event::Note { section, note }));
     }
 
     /// Ends a lease in whatever phase it is. Never blocks, and may be called from anywhere.

@@ -34,7 +34,7 @@ pub(crate) struct Memory {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     model: Model,
     /// Keys that were read and have not changed since.
@@ -52,12 +52,13 @@ struct State {
 }
 
 /// What a node does with requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "test-util"),
     expect(dead_code, reason = "only nodes for tests fail")
 )]
 pub(crate) enum Behavior {
+    #[default]
     Healthy,
     /// Every reply comes so late.
     Delayed(Duration),
@@ -93,13 +94,7 @@ impl Memory {
     pub(crate) fn new(server: String, is_for_a_test: bool) -> Self {
         let state = Mutex::new(State {
             model: Model::new(Some(server.into())),
-            watched: BTreeSet::new(),
-            behavior: Behavior::Healthy,
-            losses: 0,
-            started: None,
-            link: None,
-            news: Vec::new(),
-            reader: None,
+            ..State::default()
         });
         Self {
             is_for_a_test,
@@ -388,12 +383,12 @@ impl MemoryLink {
         let (news, delay) = (mem::take(&mut state.news), state.delay());
         drop(state);
         for event in news {
-            if matches!(event, Event::Disconnected { .. }) {
+            let is_broken = matches!(event, Event::Disconnected { .. });
+            if is_broken {
                 self.pending.clear();
-                self.expect(Duration::ZERO, event, events);
-            } else {
-                self.expect(delay, event, events);
             }
+            let delay = if is_broken { Duration::ZERO } else { delay };
+            self.expect(delay, event, events);
         }
         events.extend(self.take_due());
         while let Some(&(due, _)) = self.pending.front() {
