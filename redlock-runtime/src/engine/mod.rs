@@ -10,6 +10,7 @@ mod pump;
 mod signal;
 
 use std::{
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -114,22 +115,14 @@ impl Config {
     }
 
     fn random(&self) -> Box<dyn FnMut() -> u128 + Send> {
-        match self.seed {
-            Some(seed) => Box::new(seeded(seed)),
-            None => Box::new(|| Uuid::new_v4().as_u128()),
-        }
+        let Some(seed) = self.seed else {
+            return Box::new(|| Uuid::new_v4().as_u128());
+        };
+        let hash = BuildHasherDefault::<DefaultHasher>::default();
+        let mut numbers = (seed..).map(move |number| u128::from(hash.hash_one(number)));
+        let mut next = move || numbers.next().unwrap_or_default();
+        Box::new(move || (next() << 64) | next())
     }
-}
-
-/// SplitMix64, two numbers at a time.
-fn seeded(mut state: u64) -> impl FnMut() -> u128 {
-    let mut next = move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        u128::from(mixed ^ (mixed >> 31))
-    };
-    move || (next() << 64) | next()
 }
 
 impl Engine {

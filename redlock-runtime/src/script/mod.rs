@@ -106,7 +106,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             leaves,
         } => {
             let keys = [Key(key), Queue(waited_at(key)), Key(waited_at(key))];
-            let count = line_of(key).map_or(1 + usize::from(*leaves), |_| 3);
+            let count = line_of(key).map_or_else(|| 1 + usize::from(*leaves), |_| 3);
             let script = match mode {
                 Mode::Exclusive => &RELEASE,
                 Mode::Shared => &RELEASE_SHARED,
