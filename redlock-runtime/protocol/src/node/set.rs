@@ -16,10 +16,7 @@ use crate::{
         AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId,
     },
     purpose::{Ask, KeyId},
-    rules::{
-        quorum,
-        token::{is_line, stripe},
-    },
+    rules::{quorum, token::stripe},
     time::Instant,
     unreachable::Why,
 };
@@ -164,11 +161,8 @@ impl Nodes {
         patience: impl Fn(NodeId) -> Duration,
         now: Instant,
     ) -> Option<NodeId> {
-        // One that refuses the release of a slot goes on naming its holder, and it is asked alone.
-        let is_misled = |node: &NodeId| is_line(key) && self.nodes[node.0].refused_at.is_some();
         let is_silent = |node: &NodeId| self.is_silent(*node, patience(*node), now);
-        let of_no_use = |node: &NodeId| is_silent(node) || is_misled(node);
-        self.able(key, now).min_by_key(of_no_use)
+        self.able(key, now).min_by_key(is_silent)
     }
 
     /// Those that vote, in the order in which all processes ask them for this key.

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     action::NodeState,
     message::{AdmissionId, Evidence, LossId, NodeId, Record, Request},
-    rules::{quarantine::Readings, quorum, token::Token},
+    rules::{quarantine::Readings, token::Token},
     time::Instant,
 };
 
@@ -202,22 +202,13 @@ impl Nodes {
         self.send(node, Purpose::Report, body, out);
     }
 
-    /// What most nodes are used with, if it is not `ours`: of those that this client has seen voting, and those that
-    /// vote or, if they are no majority, all others. One that somebody has used with another one keeps nobody out of
-    /// the rest.
+    /// What most nodes are used with, if it is not `ours`: of those that tell, and those that this client has seen
+    /// voting. One that somebody has used with another one keeps nobody out of the rest.
     fn other_max_ttl(&self, reading: &Reading, ours: Duration) -> Option<Duration> {
-        let records = || self.nodes.iter().zip(reading.records.iter());
-        let votes = |(node, record): &(&Node, &Option<Record>)| {
-            let record = record.as_ref();
-            record.is_some_and(|record| admission::is_valid(record, &node.link.facts))
-        };
-        // Fewer may be those that somebody uses with another one.
-        let most_vote = records().filter(votes).count() >= quorum::majority(self.nodes.len());
-        let noted = records().filter_map(|one| {
-            let (node, record) = one;
-            let theirs = record.as_ref().filter(|_| !most_vote || votes(&one));
+        let records = self.nodes.iter().zip(&reading.records);
+        let noted = records.filter_map(|(node, record)| {
             let seen = node.known.as_ref().map(|_| ours);
-            theirs.and_then(|theirs| theirs.max_ttl).or(seen)
+            record.as_ref().and_then(|record| record.max_ttl).or(seen)
         });
         let noted: Vec<_> = noted.collect();
         let others = || noted.iter().filter(|&&theirs| theirs != ours);

@@ -114,11 +114,6 @@ pub fn line_of(key: &str) -> Option<&str> {
     is_slot.then_some(line)
 }
 
-/// Callers of a lock with permits wait at this key.
-pub(crate) fn is_line(key: &str) -> bool {
-    key.ends_with(SLOT)
-}
-
 /// The lock that a key belongs to, which may be one of its slots, or its gate.
 fn lock_of(key: &str) -> &str {
     let line = line_of(key).unwrap_or(key);
