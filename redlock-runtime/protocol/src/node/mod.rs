@@ -141,14 +141,9 @@ impl Node {
             || self.link.is_heard() && matches!(self.standing, Standing::Probing)
     }
 
-    const fn wants_survey(&self, now: Instant) -> bool {
-        match &self.standing {
-            Standing::Lost(Lost {
-                survey_at: Some(at),
-                ..
-            }) => at.as_nanos() <= now.as_nanos(),
-            _ => false,
-        }
+    fn wants_survey(&self, now: Instant) -> bool {
+        let is_due = |lost: &Lost| lost.survey_at.is_some_and(|at| at <= now);
+        matches!(&self.standing, Standing::Lost(lost) if is_due(lost))
     }
 
     fn next_due(&self, out: &Out) -> Option<Instant> {

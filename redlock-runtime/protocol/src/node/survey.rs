@@ -121,12 +121,7 @@ impl Nodes {
     fn on_survey(&mut self, reading: &Reading, out: &mut Out) {
         for (node, record) in self.nodes.iter_mut().zip(&reading.records) {
             if let Some(record) = record {
-                if !matches!(node.standing, Standing::Up(_)) {
-                    node.on_record(record, out);
-                } else if !admission::is_valid(record, &node.link.facts) {
-                    node.standing = Standing::Probing;
-                    node.on_record(record, out);
-                }
+                node.on_record(record, out);
             }
         }
         let all_new = all_new(&reading.records);
