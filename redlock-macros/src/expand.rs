@@ -399,18 +399,3 @@ fn first_span(tokens: &TokenStream) -> Span {
         .next()
         .map_or_else(mixed, |token| token.span())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mistakes_leave_the_item() {
-        let item = quote!(async fn pay(id: u64) -> u64 { half. });
-        let expansion =
-            redis_lock(quote!(key = "order:{id", expires = 5s), item.clone()).to_string();
-        assert_eq!(expansion.matches("compile_error").count(), 2);
-        let item = quote!(async fn pay(id: u64) -> u64 { let _ = &id; return if true { half. } else { loop {} }; });
-        assert!(expansion.ends_with(&item.to_string()));
-    }
-}

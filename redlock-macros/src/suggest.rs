@@ -43,22 +43,3 @@ fn distance(a: &str, b: &str) -> usize {
     }
     rows[a.len()][b.len()]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn suggests_only_what_is_close() {
-        let names = ["key", "expire", "wait"];
-        for (written, meant) in [
-            ("expires", "expire"),
-            ("expre", "expire"),
-            ("weit", "wait"),
-            ("wiat", "wait"),
-        ] {
-            assert_eq!(closest(written, names), Some(meant));
-        }
-        assert_eq!(closest("colour", names), None);
-    }
-}

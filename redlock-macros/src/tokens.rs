@@ -138,30 +138,3 @@ fn infer_impls(input: ParseStream) -> Result<TokenStream> {
     }
     Ok(inferred)
 }
-
-#[cfg(test)]
-mod tests {
-    use quote::quote;
-
-    use super::*;
-
-    fn inferred(ty: TokenStream) -> String {
-        with_inferred_impls(ty).unwrap().to_string()
-    }
-
-    #[test]
-    fn every_impl_trait_is_inferred() {
-        let result = inferred(quote!(
-            Result<impl Iterator<Item = impl Into<u8>> + Send, E>
-        ));
-        assert_eq!(result, quote!(Result<_, E>).to_string());
-        let tuple = inferred(quote!((impl Fn(u8) -> Vec<u8> + use<'a>, [u8; 2])));
-        assert_eq!(tuple, quote!((_, [u8; 2])).to_string());
-    }
-
-    #[test]
-    fn other_types_stay() {
-        let ty = quote!(Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
-        assert_eq!(inferred(ty.clone()), ty.to_string());
-    }
-}
