@@ -15,20 +15,11 @@ async fn key_unnamed(id: u64) {}
 #[redis_lock("key" = "order:{id}")]
 async fn name_in_quotes(id: u64) {}
 
-#[redis_lock()]
-async fn none(id: u64) {}
-
 #[redis_lock(key = "order:{id}"; expire = 5s)]
 async fn semicolon_between(id: u64) {}
 
 #[redis_lock(key = "order:{id}", expire = 5s, expire = 6s)]
 async fn twice(id: u64) {}
-
-#[redis_lock(key = "order:{id}", expires = 5s)]
-async fn unknown(id: u64) {}
-
-#[redis_lock(key = "order:{id}", expire: 5s)]
-async fn with_colon(id: u64) {}
 
 #[redis_lock(key = "order:{id}", renew, max-hold = 1m)]
 pub async fn with_hyphen(id: u64) {}
@@ -44,9 +35,6 @@ async fn name_empty(id: u64) {}
 
 #[redis_lock(key = "order:{id}", name = "order:{id}")]
 async fn name_with_placeholder(id: u64) {}
-
-#[redis_lock(key = "order:{id}", shared, fair)]
-async fn shared_and_fair(id: u64) {}
 
 #[redis_lock(key = "order:{id}", shared = true)]
 async fn shared_with_value(id: u64) {}

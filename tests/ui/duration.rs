@@ -24,14 +24,8 @@ async fn renew_false(id: u64) {}
 #[redis_lock(key = "order:{id}", expire = 5s, renew = 5000ms)]
 async fn renew_not_shorter(id: u64) {}
 
-#[redis_lock(key = "order:{id}", expire = "5s")]
-async fn string(id: u64) {}
-
 #[redis_lock(key = "order:{id}", expire = 5ever)]
 async fn unit_like_exponent(id: u64) {}
-
-#[redis_lock(key = "order:{id}", expire = 5sec)]
-async fn unit_unknown(id: u64) {}
 
 #[redis_lock(key = "order:{id}", wait = "none")]
 async fn wait_forever(id: u64) {}

@@ -26,9 +26,6 @@ async fn empty(id: u64) {}
 #[redis_lock(key = "order:{if id > 0 { 1 } else { 0 }}")]
 async fn expression_with_braces(id: u64) {}
 
-#[redis_lock(key = format!("order:{}", id))]
-async fn format_macro(id: u64) {}
-
 #[redis_lock(key = "order:{id:y}")]
 async fn format_spec_unknown(id: u64) -> Result<(), LockError> {
     Ok(())
@@ -37,32 +34,17 @@ async fn format_spec_unknown(id: u64) -> Result<(), LockError> {
 #[redis_lock(key = "{order.id:y}:{id}")]
 async fn format_spec_unknown_of_dotted(order: Order, id: u64) {}
 
-#[redis_lock(key = ["order:{id}" "stock"])]
-async fn list_comma_missing(id: u64) {}
-
 #[redis_lock(key = ["order:{id}", "order:{id}"])]
 async fn list_twice(id: u64) {}
 
 #[redis_lock(key = "order:{{id}}")]
 async fn mustache(id: u64) {}
 
-#[redis_lock(key = "order:$id")]
-async fn name_as_text(id: u64) {}
-
 #[redis_lock(key = "order:%d")]
 async fn name_as_text_of_printf(id: u64) {}
 
-#[redis_lock(key = "{order.id().await}:{id}")]
-async fn placeholder_await(order: Order, id: u64) {}
-
-#[redis_lock(key = "order:{}")]
-async fn placeholder_empty(id: u64) {}
-
 #[redis_lock(key = "order:{id + 1}")]
 async fn placeholder_expression(id: u64) {}
-
-#[redis_lock(key = "{idd}:{order.id}")]
-async fn plain_unknown_beside_dotted(order: Order, id: u64) {}
 
 #[redis_lock(key = "{odrer.id}:{idd}:{id!raw}")]
 async fn plain_unknown_beside_raw(order: Order, id: u64) {}

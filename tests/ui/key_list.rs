@@ -22,9 +22,6 @@ async fn constant_of_zero() -> Result<(), LockError> {
     Ok(())
 }
 
-#[redis_lock(key = ["a", shared("b", "c")])]
-async fn two_in_one() {}
-
 #[redis_lock(key = ["a", shared "b"])]
 async fn parentheses_missing() {}
 
