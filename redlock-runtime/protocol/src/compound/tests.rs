@@ -1,7 +1,5 @@
 use super::*;
 
-mod courses;
-
 /// The keys of a section were extended in time, and the holder was told of it when its lease had ended.
 #[test]
 fn a_lease_that_has_ended_is_not_extended() {
