@@ -398,50 +398,10 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_the_longest_and_a_reply_makes_them_short_again() {
-        let pause = |link: &Link| link.next_due(LIMIT).unwrap().since(at(0));
-        let mut link = Link::default();
-        link.on_lost("refused".into(), true, u128::MAX, at(0));
-        assert_eq!(pause(&link), FIRST_PAUSE);
-        for _ in 0..20 {
-            link.on_lost("refused".into(), true, u128::MAX, at(0));
-        }
-        assert_eq!(pause(&link), LONGEST_PAUSE);
-        link.on_connecting(ConnectionId(1), at(0));
-        assert!(link.on_connected(Facts::default(), at(0)));
-        link.on_sent(sent(1, 0));
-        assert!(link.on_reply(RequestId(1), at(0)).is_some());
-        link.on_lost("reset".into(), true, u128::MAX, at(0));
-        assert!(link.may_connect(at(0)) && !link.is_down);
-        link.on_connecting(ConnectionId(2), at(0));
-        link.on_lost("refused".into(), true, u128::MAX, at(0));
-        assert!(link.is_down);
-        assert_eq!(pause(&link), 2 * FIRST_PAUSE);
-    }
-
-    #[test]
     fn a_server_that_must_not_be_used_is_not_connected_to_at_once() {
         let mut link = connected();
         link.on_lost("drops keys".into(), false, 0, at(0));
         assert!(link.is_down && !link.may_connect(at(0)));
-    }
-
-    #[test]
-    fn a_failure_is_told_until_there_is_a_connection() {
-        let told = |link: &Link| match link.verdict() {
-            Some(Verdict::Unreachable { reason }) => Some(reason),
-            _ => None,
-        };
-        let mut link = Link::default();
-        assert_eq!(told(&link).as_deref(), Some("not connected yet"));
-        link.on_connecting(ConnectionId(1), at(0));
-        assert_eq!(told(&link), None, "it may come to something");
-        link.on_lost("refused".into(), true, 0, at(0));
-        assert_eq!(told(&link).as_deref(), Some("refused"));
-        link.on_connecting(ConnectionId(2), at(10));
-        assert_eq!(told(&link).as_deref(), Some("refused"));
-        assert!(link.on_connected(Facts::default(), at(10)));
-        assert_eq!(told(&link), None);
     }
 
     #[test]
@@ -489,58 +449,6 @@ mod tests {
         assert!(link.listen(LIMIT, at(21_000)).is_some());
         link.on_reply(RequestId(3), at(21_000));
         assert_eq!(link.on_silent(LIMIT), None);
-    }
-
-    #[test]
-    fn a_node_that_replies_one_by_one_to_many_requests_is_not_silent() {
-        let mut link = connected();
-        for request in 1..=10 {
-            link.on_sent(sent(request, 0));
-        }
-        for request in 1..=9 {
-            let now = at(300 * request);
-            assert_eq!(link.listen(LIMIT, now), None);
-            link.on_reply(RequestId(request), now);
-            assert_eq!(link.next_due(LIMIT), Some(now.after(LIMIT / 2)));
-        }
-        assert_eq!(is_given_up(&mut link), Some(3_700));
-    }
-
-    #[test]
-    fn no_more_is_asked_of_a_node_that_is_behind() {
-        let mut link = connected();
-        link.on_sent(sent(1, 0));
-        link.on_sent(sent(2, 0));
-        assert!(!link.is_behind(LIMIT));
-        link.on_reply(RequestId(1), at(1_000));
-        assert!(link.is_behind(LIMIT), "the other one takes as long");
-        link.on_reply(RequestId(2), at(1_001));
-        assert!(!link.is_behind(LIMIT), "nothing is in the way");
-        link.on_sent(sent(3, 1_001));
-        link.on_reply(RequestId(3), at(2_001));
-        link.on_sent(sent(4, 2_002));
-        assert!(!link.is_behind(LIMIT), "it may be fast by now");
-
-        let mut link = connected();
-        let large = InFlight {
-            size: MOST_OWED,
-            ..sent(1, 0)
-        };
-        link.on_sent(large);
-        assert!(link.is_behind(LIMIT));
-        link.on_reply(RequestId(1), at(1));
-        assert!(!link.is_behind(LIMIT));
-    }
-
-    #[test]
-    fn replies_are_taken_once_in_any_order() {
-        let mut link = connected();
-        link.on_sent(sent(1, 0));
-        link.on_sent(sent(2, 0));
-        assert!(link.on_reply(RequestId(2), at(4)).is_some());
-        assert!(link.on_reply(RequestId(2), at(4)).is_none());
-        assert_eq!(link.waiting_for(at(4)), Duration::from_millis(4));
-        assert_eq!(link.delay, Some(Duration::from_millis(4)));
     }
 
     #[test]
