@@ -1,14 +1,12 @@
-//! What a server says while it runs.
+//! What a server says while it starts.
 
 use std::{
-    io::{BufRead, BufReader, PipeReader},
+    io::{self, BufRead, BufReader},
+    process::{Command, Stdio},
     thread,
 };
 
-use crate::wait::Board;
-
-/// The output of a server.
-pub(crate) struct Log(Board<Output>);
+use crate::{process::Process, wait::Board};
 
 #[derive(Debug, Default)]
 struct Output {
@@ -16,33 +14,36 @@ struct Output {
     ended: bool,
 }
 
-impl Log {
-    /// Reads `output` to its end in a thread, because a server with a full pipe would hang.
-    pub(crate) fn follow(output: PipeReader) -> Self {
-        let log = Board::new(Output::default());
-        let writer = log.clone();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                writer.update(|log| {
-                    log.text.push_str(&line);
-                    log.text.push('\n');
-                });
-            }
-            writer.update(|log| log.ended = true);
-        });
-        Self(log)
-    }
-
-    /// Blocks until the server says `ready`. If it ends instead: what it said.
-    pub(crate) fn wait_ready(&self, server: &str, ready: &str) -> Result<(), String> {
-        self.0.wait(&format!("{server} to start"), |log| {
-            if log.text.contains(ready) {
-                Some(Ok(()))
-            } else if log.ended {
-                Some(Err(log.text.clone()))
-            } else {
-                None
-            }
-        })
-    }
+/// Starts a server, and returns when it says `ready`. If it ends instead: what it said.
+pub(crate) fn start(mut command: Command, server: &str, ready: &str) -> Result<Process, String> {
+    let (output, input) = io::pipe().expect("a pipe can be made");
+    command
+        .stdin(Stdio::null())
+        .stdout(input.try_clone().expect("a pipe can be cloned"))
+        .stderr(input);
+    let process = Process::spawn(&mut command);
+    // It holds the writing ends; the log must end with the process.
+    drop(command);
+    let log = Board::new(Output::default());
+    let writer = log.clone();
+    // To the end, because a server with a full pipe would hang.
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            writer.update(|log| {
+                log.text.push_str(&line);
+                log.text.push('\n');
+            });
+        }
+        writer.update(|log| log.ended = true);
+    });
+    log.wait(&format!("{server} to start"), |log| {
+        if log.text.contains(ready) {
+            Some(Ok(()))
+        } else if log.ended {
+            Some(Err(log.text.clone()))
+        } else {
+            None
+        }
+    })?;
+    Ok(process)
 }

@@ -1,15 +1,15 @@
 //! One real PostgreSQL server.
 
 use std::{
-    env, fs, io,
+    env, fs,
     os::unix::{fs::chown, process::CommandExt},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use tempfile::TempDir;
 
-use crate::{log::Log, port::Port, process::Process};
+use crate::{log, port::Port, process::Process};
 
 /// A PostgreSQL server with an empty database on a loopback port of its own.
 ///
@@ -110,22 +110,13 @@ impl Programs {
 
     /// Returns when the server serves, or else its log.
     fn serve(&self, data: &Path, port: u16) -> Result<Process, String> {
-        let (output, input) = io::pipe().expect("a pipe can be made");
         let mut command = self.command("postgres");
         command
             .arg("-D")
             .arg(data)
             .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"])
-            .args(["-c", "unix_socket_directories=", "-c", "fsync=off"])
-            .stdin(Stdio::null())
-            .stdout(input.try_clone().expect("a pipe can be cloned"))
-            .stderr(input);
-        let process = Process::spawn(&mut command);
-        // It holds the writing ends; the log must end with the process.
-        drop(command);
-        Log::follow(output)
-            .wait_ready("PostgreSQL", "database system is ready to accept")
-            .map(|()| process)
+            .args(["-c", "unix_socket_directories=", "-c", "fsync=off"]);
+        log::start(command, "PostgreSQL", "database system is ready to accept")
     }
 
     fn command(&self, program: &str) -> Command {

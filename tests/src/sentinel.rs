@@ -1,16 +1,10 @@
 //! One real Redis Sentinel.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    ffi::OsString,
-    fs, io,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeMap, env, ffi::OsString, fs, process::Command};
 
 use tempfile::TempDir;
 
-use crate::{Port, Server, log::Log, process::Process};
+use crate::{Port, Server, log, process::Process};
 
 /// A `redis-server --sentinel` on a loopback port. It dies on drop and with the test process.
 #[must_use]
@@ -62,25 +56,14 @@ impl Sentinel {
             port.number()
         );
         fs::write(&config, text).expect("a file can be written");
-        let (output, input) = io::pipe().expect("a pipe can be made");
         let program = env::var_os("REDIS_SERVER").unwrap_or_else(|| OsString::from("redis-server"));
         let mut command = Command::new(program);
-        command
-            .arg(config)
-            .arg("--sentinel")
-            .current_dir(files.path())
-            .stdin(Stdio::null())
-            .stdout(input.try_clone().expect("a pipe can be cloned"))
-            .stderr(input);
-        let process = Process::spawn(&mut command);
-        // It holds the writing ends; the log must end with the process.
-        drop(command);
-        if let Err(log) = Log::follow(output).wait_ready("redis-server", "Sentinel ID is") {
-            panic!("{log}");
-        }
+        command.arg(config).arg("--sentinel");
+        command.current_dir(files.path());
+        let process = log::start(command, "redis-server", "Sentinel ID is");
         Self {
             port,
-            _process: process,
+            _process: process.unwrap_or_else(|log| panic!("{log}")),
             _files: files,
         }
     }

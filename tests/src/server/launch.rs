@@ -3,9 +3,8 @@
 use std::{
     env,
     ffi::OsString,
-    io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use super::{
@@ -13,7 +12,7 @@ use super::{
     history::History,
     link::{self, Link},
 };
-use crate::{log::Log, process::Process};
+use crate::{log, process::Process};
 
 /// One life of a server, from start to kill.
 pub(super) struct Running {
@@ -31,19 +30,11 @@ impl Running {
         clock: Option<&Clock>,
         link: &Link,
     ) -> Result<Self, String> {
-        let (output, input) = io::pipe().expect("a pipe can be made");
         let mut command = command(builder, port, dir);
-        command
-            .stdin(Stdio::null())
-            .stdout(input.try_clone().expect("a pipe can be cloned"))
-            .stderr(input);
         if let Some(clock) = clock {
             clock.rule(&mut command);
         }
-        let process = Process::spawn(&mut command);
-        // It holds the writing ends; the log must end with the process.
-        drop(command);
-        Log::follow(output).wait_ready("redis-server", "Ready to accept connections")?;
+        let process = log::start(command, "redis-server", "Ready to accept connections")?;
 
         let info: String = link
             .query(&["INFO", "server"])
