@@ -9,7 +9,7 @@ use std::{
 };
 
 use redlock_runtime::{Builder, Guard, Lock, LockError, NodeState, Redlock, WhyKind};
-use redlock_tests::Server;
+use redlock_tests::{Server, redis};
 use tokio::task::JoinSet;
 
 use super::await_state;
@@ -131,4 +131,17 @@ pub async fn await_handover([old, new]: [&Redlock; 2], former: &Server) {
     assert_eq!(former.count("evalsha"), asked, "both are in use");
     await_state("an end", || state(old) != NodeState::Up).await;
     await_state("a vote", || state(new) == NodeState::Up).await;
+}
+
+/// Whom the marker of a node names, before whose name this tag stands.
+pub fn marker(node: &Server, tag: &str) -> String {
+    // For a replica in a cluster.
+    let _ = node.try_command(&["READONLY"]);
+    let hash = format!("{tag}__redlock:node:0");
+    let ask = || node.try_command(&["HGET", &hash, "server"]);
+    // A new master closes connections, and Sentinels close those to the one that they promote.
+    let name = ask().or_else(|_| ask()).unwrap();
+    redis::from_redis_value::<Option<String>>(name)
+        .unwrap()
+        .unwrap_or_default()
 }

@@ -103,11 +103,11 @@ pub async fn await_up(redlock: &Redlock) {
 
 /// Waits until `redlock` knows that `node` is quarantined.
 pub async fn await_quarantine(redlock: &Redlock, node: usize) {
-    await_state("a quarantine", || {
-        let nodes = redlock.nodes();
-        matches!(nodes[node].state(), NodeState::Quarantined { .. })
-    })
-    .await;
+    await_state("a quarantine", || is_quarantined(redlock, node)).await;
+}
+
+pub fn is_quarantined(redlock: &Redlock, node: usize) -> bool {
+    matches!(redlock.nodes()[node].state(), NodeState::Quarantined { .. })
 }
 
 /// Acquires `key`, and waits until every node has it.

@@ -3,13 +3,13 @@
 use std::{path::Path, time::Duration};
 
 use crate::common::{
-    await_state,
+    self, await_state,
     certificates::{Authority, here},
-    load::{BRIEF, Load, brief},
+    load::{BRIEF, Load, brief, marker},
     set_user, voting,
 };
-use redlock_runtime::{NodeState, Redlock, Release};
-use redlock_tests::{Cluster, PATIENCE, Port, RedisCluster, Server, redis};
+use redlock_runtime::{Redlock, Release};
+use redlock_tests::{Cluster, PATIENCE, Port, RedisCluster, Server};
 
 /// That of `{redlock}`, which the first master owns at first.
 const SLOT: u16 = 2_639;
@@ -120,7 +120,7 @@ async fn the_new_owner_of_a_slot_that_was_moved_is_quarantined() {
 async fn all_that_is_written_is_in_one_slot_for_a_user_with_these_rights() {
     let cluster = RedisCluster::start();
     for server in cluster.iter() {
-        let rules = crate::common::documented_rules().map(|rule| match rule {
+        let rules = common::documented_rules().map(|rule| match rule {
             "~lock:*" => "~{my.locks}*",
             rule => rule,
         });
@@ -226,7 +226,7 @@ impl Set {
         };
         drop(voting(brief(&set.urls()).assume_fresh(true)).await);
         set.assert_marked(0);
-        let is_replicated = || set.marker_on(3, true) == set.marker(0);
+        let is_replicated = || set.marker(3) == set.marker(0);
         await_state("a marker that is replicated", is_replicated).await;
         set
     }
@@ -246,21 +246,7 @@ impl Set {
 
     /// Whom the marker on a server names.
     fn marker(&self, server: usize) -> String {
-        self.marker_on(server, false)
-    }
-
-    fn marker_on(&self, server: usize, is_replica: bool) -> String {
-        let server = &self.cluster[server];
-        // The new master closes some connections.
-        let ask = |words: &[&str]| server.try_command(words);
-        if is_replica {
-            ask(&["READONLY"]).unwrap();
-        }
-        let words = ["HGET", "{redlock}__redlock:node:0", "server"];
-        let reply = ask(&words).or_else(|_| ask(&words)).unwrap();
-        redis::from_redis_value::<Option<String>>(reply)
-            .unwrap()
-            .unwrap_or_default()
+        marker(&self.cluster[server], "{redlock}")
     }
 
     #[track_caller]
@@ -275,8 +261,7 @@ impl Set {
 
 /// The first one that connects to the new owner has it quarantined. The other one may come when that is over.
 fn is_quarantined(redlocks: &[Redlock; 2]) -> bool {
-    let is_waiting = |it: &Redlock| matches!(it.nodes()[2].state(), NodeState::Quarantined { .. });
-    redlocks.iter().any(is_waiting)
+    redlocks.iter().any(|it| common::is_quarantined(it, 2))
 }
 
 fn is_up(redlock: &Redlock) -> bool {

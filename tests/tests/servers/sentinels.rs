@@ -1,13 +1,14 @@
 //! A master that Sentinels name as one node.
 
 use crate::common::{
-    await_state,
+    await_quarantine, await_state,
     certificates::{Authority, here, localhost},
-    load::{BRIEF, Load, await_handover, brief as builder},
+    is_quarantined,
+    load::{BRIEF, Load, await_handover, brief as builder, marker},
     voting,
 };
-use redlock_runtime::{Builder, NodeState, ProblemKind, Redlock, Release, Tls};
-use redlock_tests::{Cluster, Sentinel, Server, StandIn, redis};
+use redlock_runtime::{Builder, ProblemKind, Release, Tls};
+use redlock_tests::{Cluster, Sentinel, Server, StandIn};
 
 const NAME: &str = "locks";
 
@@ -34,23 +35,29 @@ async fn a_replica_that_is_promoted_is_quarantined_and_then_votes() {
     urls.push(format!("redis+sentinel://{}/{NAME}", hosts.join(",")));
     drop(voting(builder(&urls).assume_fresh(true)).await);
     let redlocks = [voting(builder(&urls)).await, voting(builder(&urls)).await];
-    assert_eq!(marker(&master), format!("{}@0", master.run_id()));
+    assert_eq!(marker(&master, ""), format!("{}@0", master.run_id()));
     await_state("a marker that is replicated", || {
-        marker(&replica) == marker(&master)
+        marker(&replica, "") == marker(&master, "")
     })
     .await;
     let load = Load::start(&redlocks, BRIEF);
 
     master.kill();
     // One of them may come to it when the quarantine is over.
-    await_state("a quarantine", || redlocks.iter().any(is_quarantined)).await;
+    await_state("a quarantine", || {
+        redlocks.iter().any(|it| is_quarantined(it, 2))
+    })
+    .await;
     load.goes_on().await;
     await_state("a vote", || {
         redlocks.iter().all(|redlock| redlock.nodes()[2].is_up())
     })
     .await;
     let epoch = sentinels[0].field(NAME, "config-epoch");
-    assert_eq!(marker(&replica), format!("{}@{epoch}", replica.run_id()));
+    assert_eq!(
+        marker(&replica, ""),
+        format!("{}@{epoch}", replica.run_id())
+    );
     load.goes_on().await;
 
     // The node is needed, and serves.
@@ -162,16 +169,19 @@ async fn a_new_master_is_used_only_after_the_old_one_has_been_left_by_those_who_
 async fn a_master_that_comes_back_is_quarantined_although_it_is_the_same_process() {
     let set = Set::start().await;
     let redlock = voting(set.builder(0)).await;
-    let marked = marker(&set.master);
+    let marked = marker(&set.master, "");
     assert_eq!(marked, format!("{}@0", set.master.run_id()));
 
     // Nobody has looked at the other one in the meantime.
     for sentinel in &set.sentinels {
         sentinel.name(set.master.port(), 2);
     }
-    await_state("a quarantine", || is_quarantined(&redlock)).await;
+    await_quarantine(&redlock, 2).await;
     await_state("a vote", || redlock.nodes()[2].is_up()).await;
-    assert_eq!(marker(&set.master), format!("{}@2", set.master.run_id()));
+    assert_eq!(
+        marker(&set.master, ""),
+        format!("{}@2", set.master.run_id())
+    );
 }
 
 /// A process that does not tell who it is might be any.
@@ -212,7 +222,10 @@ impl Set {
             replica,
         };
         drop(voting(set.builder(1).assume_fresh(true)).await);
-        await_state("a marker", || marker(&set.replica) == marker(&set.master)).await;
+        await_state("a marker", || {
+            marker(&set.replica, "") == marker(&set.master, "")
+        })
+        .await;
         set
     }
 
@@ -242,17 +255,4 @@ async fn follow(replica: &Server, master: &Server) {
     replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     let is_up = || replica.info("replication")["master_link_status"] == "up";
     await_state("a replica", is_up).await;
-}
-
-/// Whom the marker of a node names. Sentinels close the connections to the one that they promote.
-fn marker(node: &Server) -> String {
-    let ask = || node.try_command(&["HGET", "__redlock:node:0", "server"]);
-    let name = ask().or_else(|_| ask()).unwrap();
-    redis::from_redis_value::<Option<String>>(name)
-        .unwrap()
-        .unwrap_or_default()
-}
-
-fn is_quarantined(redlock: &Redlock) -> bool {
-    matches!(redlock.nodes()[2].state(), NodeState::Quarantined { .. })
 }
