@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
-use crate::common::{await_quarantine, await_state, voting};
+use crate::{
+    common::{await_quarantine, await_state, voting},
+    rights::lock_in_all_ways,
+};
 use futures_util::future::join_all;
-use redlock_runtime::{Limitation, LockError, NodeState, Redlock, Release, WhyKind};
-use redlock_tests::{Cluster, PATIENCE, Server};
+use redlock_runtime::{Limitation, NodeState, Redlock, WhyKind};
+use redlock_tests::{Cluster, Server};
 
 /// Of a lease whose quarantine a test can wait for.
 const BRIEF: Duration = Duration::from_secs(2);
@@ -54,23 +57,7 @@ async fn serve(hidden: &[&str], limitations: &[Limitation]) {
         assert_eq!(node.limitations(), limitations, "without {hidden:?}");
     }
 
-    let guard = one.lock("k").acquire().await.unwrap();
-    let token = guard.fencing_token().unwrap();
-    let contended = two.lock("k").try_acquire().await;
-    assert!(matches!(contended, Err(LockError::Contended(_))));
-    let waiting = tokio::spawn(two.lock("k").wait(PATIENCE).acquire());
-    guard.extend().await.unwrap();
-    assert_eq!(guard.release().await, Release::Released);
-    let next = waiting.await.unwrap().unwrap();
-    assert!(next.fencing_token().unwrap() > token);
-    assert_eq!(next.release().await, Release::Released);
-    let fair = one.lock("fair").fair().acquire().await.unwrap();
-    assert_eq!(fair.release().await, Release::Released);
-    let shared = one.lock("shared").shared().acquire().await.unwrap();
-    drop(two.lock("shared").shared().acquire().await.unwrap());
-    assert_eq!(shared.release().await, Release::Released);
-    let several = one.lock_all(["a", "b"]).acquire().await.unwrap();
-    assert_eq!(several.release().await, Release::Released);
+    lock_in_all_ways(&one, &two).await.unwrap();
 
     // Without persistence, each restart is seen.
     cluster[1].restart();

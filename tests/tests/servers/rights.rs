@@ -139,32 +139,9 @@ impl<'a> User<'a> {
             Some(problem) => return Err(problem.to_string()),
             None => assert!(found.is_held(), "{found}"),
         }
-        let waiting = tokio::spawn(two.lock("k").wait(PATIENCE).acquire());
-        let contended = two.lock("k").try_acquire().await;
-        assert!(matches!(contended, Err(LockError::Contended(_))));
         released(guard).await?;
-        let next = waiting.await.unwrap().map_err(text)?;
-        released(next).await?;
+        lock_in_all_ways(&one, &two).await?;
         await_state("a release", || self.held_on("lock:k") == 0).await;
-
-        let both = [&one, &two].map(|redlock| redlock.lock("seat").permits(2).acquire());
-        for permit in join_all(both).await {
-            released(permit.map_err(text)?).await?;
-        }
-        let guard = one.lock("fair").fair().acquire().await.map_err(text)?;
-        let waiting = tokio::spawn(two.lock("fair").fair().wait(PATIENCE).acquire());
-        let contended = two.lock("fair").fair().try_acquire().await;
-        assert!(matches!(contended, Err(LockError::Contended(_))));
-        released(guard).await?;
-        released(waiting.await.unwrap().map_err(text)?).await?;
-        let shared = [&one, &two].map(|redlock| redlock.lock("shared").shared().acquire());
-        for reader in join_all(shared).await {
-            let reader = reader.map_err(text)?;
-            reader.extend().await.map_err(text)?;
-            released(reader).await?;
-        }
-        let several = one.lock_all(["a", "b"]).acquire().await;
-        released(several.map_err(text)?).await?;
 
         let daily = one.lock("daily").at_least(Duration::from_secs(600));
         released(daily.acquire().await.map_err(text)?).await?;
@@ -218,6 +195,35 @@ impl<'a> User<'a> {
             }
         }
     }
+}
+
+/// By two processes.
+pub(crate) async fn lock_in_all_ways(one: &Redlock, two: &Redlock) -> Result<(), String> {
+    for [of_one, of_two] in [
+        [one, two].map(|redlock| redlock.lock("k")),
+        [one, two].map(|redlock| redlock.lock("fair").fair()),
+    ] {
+        let guard = of_one.acquire().await.map_err(text)?;
+        let waiting = tokio::spawn(of_two.clone().wait(PATIENCE).acquire());
+        let contended = of_two.try_acquire().await;
+        assert!(matches!(contended, Err(LockError::Contended(_))));
+        guard.extend().await.map_err(text)?;
+        let token = guard.fencing_token().map_err(text)?;
+        released(guard).await?;
+        let next = waiting.await.unwrap().map_err(text)?;
+        assert!(next.fencing_token().map_err(text)? > token);
+        released(next).await?;
+    }
+    for beside in [
+        [one, two].map(|redlock| redlock.lock("seat").permits(2)),
+        [one, two].map(|redlock| redlock.lock("shared").shared()),
+    ] {
+        for guard in join_all(beside.map(|lock| lock.acquire())).await {
+            released(guard.map_err(text)?).await?;
+        }
+    }
+    let several = one.lock_all(["a", "b"]).acquire().await;
+    released(several.map_err(text)?).await
 }
 
 fn is_refused(state: &NodeState) -> bool {
