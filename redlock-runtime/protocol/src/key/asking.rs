@@ -55,7 +55,7 @@ impl Round {
             round.on_verdict(node, Verdict::NoLongerOurs, now);
         }
         // Before the nodes are asked: their replies are measured against this round.
-        claim.on_extending(&round);
+        claim.on_round(&round);
         round.ask(all, claim, cx);
         round
     }
@@ -85,10 +85,7 @@ impl Round {
             }
             // It is being probed: a round trip is better than a lost vote.
             Ok(None) => self.unsent.push(node),
-            Ok(Some(request)) if matches!(ask, Ask::Acquire(..)) => {
-                let ttl = self.question.params.key_ttl() + self.question.spare;
-                claim.on_acquire(node, request, ttl, cx.now());
-            }
+            Ok(Some(request)) if matches!(ask, Ask::Acquire(..)) => claim.on_asked(node, request),
             Ok(Some(_)) => {}
         }
     }

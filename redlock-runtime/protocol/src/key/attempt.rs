@@ -150,6 +150,7 @@ impl Key {
         let has_place = waiter.place.is_taken;
         // Opened before a node is asked: its lease counts from here.
         let mut round = self.open_attempt(&mut waiter, is_leader_first, cx);
+        claim.on_round(&round);
         // Else each request would be one more to release.
         if cx.nodes.has_majority(cx.now()) {
             let nodes = cx.nodes.count();
@@ -177,7 +178,7 @@ impl Key {
 
     /// While others wait one node knows whose turn it is. The attempt that is known to be the last asks all.
     fn asks_leader_first(&self, waiter: &Waiter, now: Instant) -> bool {
-        let waits = !waiter.params.wait.is_zero() && now < waiter.wait_until;
+        let waits = waiter.goes_on_waiting(now);
         let has_order = waiter.params.permits == 0 && !waiter.asks_all;
         has_order
             && (waiter.params.is_fair || waiter.split.is_some() || waits && self.is_contested())

@@ -12,7 +12,7 @@ use crate::{
     message::{BlockRequest, Mode, NodeId, Owner, Reply, Request, RequestId},
     node::Lead,
     purpose::{Ask, RoundId},
-    rules::{backoff::LONGEST_POLL, proposal, quorum, validity::LockParams},
+    rules::{proposal, quorum, validity::LockParams},
     time::{Instant, Span},
 };
 
@@ -36,15 +36,17 @@ pub(super) struct Claim {
     pub(super) has_remote_waiter: bool,
     /// Another process was refused since the last round began that was meant to let the key live for longer.
     pub(super) is_waited_for: bool,
-    extension: Option<Extension>,
+    /// Nodes tell of changes to the key.
+    pub(super) is_watched: bool,
+    writing: Option<Writing>,
     places: Box<[Place]>,
     /// Of each node, once the clock of one has run ahead.
     leads: Few<Lead>,
 }
 
-/// The last round that was to let the key live for longer.
+/// The last round that was to make the key, or to let it live for longer.
 #[derive(Debug)]
-struct Extension {
+pub(super) struct Writing {
     round: RoundId,
     started: Instant,
     params: Arc<LockParams>,
@@ -52,38 +54,41 @@ struct Extension {
     lives: Span,
 }
 
-impl Extension {
+impl Writing {
     /// A node on which the key had so much `remaining` has written it.
-    fn is_written(&self, remaining: Option<Duration>) -> bool {
+    pub(super) fn is_written(&self, remaining: Option<Duration>) -> bool {
         remaining.is_none_or(|remaining| remaining < self.params.key_ttl())
+    }
+
+    /// From when the key lives that it has written, and for how long.
+    const fn span(&self) -> (Instant, Span) {
+        (self.started, self.lives)
     }
 }
 
 /// One node.
 #[derive(Clone, Debug, Default)]
 struct Place {
-    may_have: bool,
-    is_known: bool,
-    /// It has said that another owner's key is there, and `written` is of that one.
-    is_anothers: bool,
+    has: Has,
     /// The last request that can have made the key, and whether nothing was there before.
     asked: RequestId,
     was_absent: bool,
-    /// When the key was written last, at the earliest, and how long it was to live then.
+    /// When the key that is there was written last, at the earliest, and how long it was to live then.
     written: Option<(Instant, Span)>,
-    /// The node has said that it was written. Before that, it was asked to.
-    is_written: bool,
     reads: Reads,
 }
 
-impl Place {
-    /// When to try again where another owner's key was: soon, because an attempt that fails releases it at once,
-    /// then after as long as before, and when it has expired.
-    fn try_again_at(&self, began: Instant) -> Option<Instant> {
-        let (at, lives) = self.written.filter(|_| self.is_anothers)?;
-        let pause = at.since(began).min(lives.into());
-        Some(at.after(pause.max(LONGEST_POLL)))
-    }
+/// What a node has of the key, each more than the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Has {
+    #[default]
+    Nothing,
+    /// It has said that another owner's key is there.
+    Anothers,
+    /// The owner's, perhaps.
+    Perhaps,
+    /// It has said so.
+    Known,
 }
 
 /// At most one read is under way, and at most one more follows it.
@@ -91,14 +96,11 @@ impl Place {
 pub(super) struct Reads {
     is_reading: bool,
     reads_again: bool,
-    /// The node has answered the last one with an error, and tells of no change.
-    pub(super) has_failed: bool,
 }
 
 impl Reads {
     /// True if the key can be read now; else it is read once more after the read that is under way.
     const fn begin(&mut self) -> bool {
-        self.has_failed = false;
         // The read under way may have been answered before this change.
         self.reads_again = self.is_reading;
         !std::mem::replace(&mut self.is_reading, true)
@@ -136,7 +138,8 @@ impl Claim {
             leaves: false,
             has_remote_waiter: false,
             is_waited_for: false,
-            extension: None,
+            is_watched: false,
+            writing: None,
             places: vec![Place::default(); nodes].into(),
             leads: Few::default(),
         }
@@ -161,37 +164,24 @@ impl Claim {
     }
 
     /// A request that can make the key goes to a node.
-    pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId, ttl: Duration) {
-        // The longest of all: a node that no release reaches may keep the key for that long.
-        self.ttl = self.ttl.max(ttl.into());
+    pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
-        place.is_anothers = false;
         // Only if nothing was there before, a refusal of this request proves that nothing is there now.
-        place.was_absent = !place.may_have;
-        place.may_have = true;
+        place.was_absent = place.has < Has::Perhaps;
+        place.has = place.has.max(Has::Perhaps);
         place.asked = request;
+        // Measured from an older write, its clock would seem to run ahead, and the node would lose its vote.
+        place.written = None;
     }
 
-    /// A request for the node's vote, which can make the key, goes to a node.
-    pub(super) fn on_acquire(
-        &mut self,
-        node: NodeId,
-        request: RequestId,
-        ttl: Duration,
-        now: Instant,
-    ) {
-        self.on_asked(node, request, ttl);
-        let place = &mut self.places[node.0];
-        (place.written, place.is_written) = (Some((now, ttl.into())), false);
-    }
-
-    /// A round begins that lets the key live for longer.
-    pub(super) fn on_extending(&mut self, round: &Round) {
+    /// A round begins that is to make the key, or to let it live for longer.
+    pub(super) fn on_round(&mut self, round: &Round) {
         let params = Arc::clone(&round.question.params);
         let lives = Span::from(params.key_ttl() + round.question.spare);
+        // The longest of all: a node that no release reaches may keep the key for that long.
         self.ttl = self.ttl.max(lives);
         self.is_waited_for = false;
-        self.extension = Some(Extension {
+        self.writing = Some(Writing {
             round: round.id,
             started: round.started,
             params,
@@ -215,8 +205,8 @@ impl Claim {
                 has_remote_waiter, ..
             } => {
                 self.has_remote_waiter |= has_remote_waiter;
-                self.places[node.0].is_written = true;
                 self.on_known(node);
+                self.places[node.0].written = self.writing_of(ask).map(Writing::span);
             }
             Reply::Extended {
                 remaining,
@@ -230,11 +220,14 @@ impl Claim {
                 self.on_known(node);
                 return self.on_extended(node, ask, remaining, now);
             }
-            Reply::PutBack => self.on_put_back(node),
+            // The node has made the key again, or had it. That is no vote, and it must not hide that the key was
+            // gone from a majority for a while. So the key is not known to be there before it is read or extended
+            // there: by then, the replies of nodes that were asked with it, or have lost the key, have been counted.
+            Reply::PutBack => {}
             Reply::Ours => self.on_known(node),
             Reply::Held { remaining, .. } => {
                 self.on_absent(node, request);
-                self.on_anothers(node, request, remaining.map(|left| (now, left.into())));
+                self.on_anothers(node, remaining.map(|left| (now, left.into())));
             }
             Reply::Queued(_) | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => {
                 self.on_absent(node, request);
@@ -246,51 +239,40 @@ impl Claim {
         None
     }
 
-    /// The node may have written the key in this round, which was to let it live for longer.
-    pub(super) fn may_have_written(&self, round: RoundId, reply: &Reply) -> bool {
-        let last = self.extension.as_ref();
-        let last = last.filter(|extension| extension.round == round);
-        // In doubt it is read again: a read too many costs a request, a change that is not told hides a loss.
-        match (last, reply) {
-            (Some(last), &Reply::Extended { remaining, .. }) => last.is_written(remaining),
-            _ => true,
-        }
-    }
-
-    /// The node has made the key again, or had it. That is no vote, and it must not hide that the key was
-    /// gone from a majority for a while. So the key is not known to be there before it is read or extended
-    /// there: by then, the replies of nodes that were asked with it, or have lost the key, have been counted.
-    fn on_put_back(&mut self, node: NodeId) {
-        let place = &mut self.places[node.0];
-        place.may_have = true;
-        // Measured from an older write, its clock would seem to run ahead, and the node would lose its vote.
-        place.written = None;
+    pub(super) fn writing_of(&self, ask: Ask) -> Option<&Writing> {
+        let (Ask::Acquire(round, _) | Ask::Extend(round, _)) = ask else {
+            return None;
+        };
+        // A reply to an earlier round would be measured against the times of this one.
+        self.writing.as_ref().filter(|last| last.round == round)
     }
 
     fn on_known(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
-        place.may_have = true;
-        place.is_known = true;
-        place.is_anothers = false;
+        if place.has == Has::Anothers {
+            // That was of the other one.
+            place.written = None;
+        }
+        place.has = Has::Known;
     }
 
     /// The node said to this request that the owner has nothing there. It may have been asked to
     /// make the key again since.
     fn on_absent(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
-        place.is_known = false;
         // A later request may have made the key again since this reply was sent.
-        if place.asked <= request {
-            place.may_have = false;
-        }
+        let at_most = match place.asked <= request {
+            true => Has::Nothing,
+            false => Has::Perhaps,
+        };
+        place.has = place.has.min(at_most);
     }
 
     /// For how long another owner's key is there, if it expires.
-    fn on_anothers(&mut self, node: NodeId, request: RequestId, lives: Option<(Instant, Span)>) {
+    fn on_anothers(&mut self, node: NodeId, lives: Option<(Instant, Span)>) {
         let place = &mut self.places[node.0];
-        if place.asked <= request {
-            place.is_anothers = true;
-            (place.written, place.is_written) = (lives, false);
+        if place.has == Has::Nothing {
+            (place.has, place.written) = (Has::Anothers, lives);
         }
     }
 
@@ -299,7 +281,7 @@ impl Claim {
         let place = &mut self.places[node.0];
         // An error says nothing of a key that was there before the request.
         if place.asked == request && place.was_absent {
-            place.may_have = false;
+            place.has = Has::Nothing;
         }
     }
 
@@ -309,25 +291,11 @@ impl Claim {
     }
 
     pub(super) fn may_have(&self, node: NodeId) -> bool {
-        self.places[node.0].may_have
+        self.places[node.0].has >= Has::Perhaps
     }
 
     pub(super) fn is_known(&self, node: NodeId) -> bool {
-        self.places[node.0].is_known
-    }
-
-    /// When to try the first node again that had another owner's key since this turn began.
-    pub(super) fn try_again_at(&self, began: Instant) -> Option<Instant> {
-        let places = self.places.iter();
-        places.filter_map(|place| place.try_again_at(began)).min()
-    }
-
-    /// It is time to. True once.
-    pub(super) fn tries_again(&mut self, node: NodeId, began: Instant, now: Instant) -> bool {
-        let place = &mut self.places[node.0];
-        let is_due = place.try_again_at(began).is_some_and(|at| at <= now);
-        place.is_anothers &= !is_due;
-        is_due
+        self.places[node.0].has == Has::Known
     }
 
     /// What a node has said last that votes.
@@ -335,27 +303,30 @@ impl Claim {
         let place = &self.places[node.0];
         let left =
             |(at, lives): (Instant, Span)| Duration::from(lives).saturating_sub(now.since(at));
-        match (place.is_known, place.is_anothers) {
-            (true, _) => Verdict::Ours,
-            (false, true) => Verdict::HeldByAnother {
+        match place.has {
+            Has::Known => Verdict::Ours,
+            Has::Anothers => Verdict::HeldByAnother {
                 remaining: place.written.map(left),
             },
-            (false, false) => Verdict::NoLongerOurs,
+            Has::Nothing | Has::Perhaps => Verdict::NoLongerOurs,
         }
     }
 
     /// No majority is known to have the key any more.
     pub(super) fn is_lost(&self) -> bool {
-        let known = self.places.iter().filter(|place| place.is_known).count();
+        let is_known = |place: &&Place| place.has == Has::Known;
         // In doubt the lock is lost: the body stops, though a majority may have the key.
-        known < quorum::majority(self.places.len())
+        self.places.iter().filter(is_known).count() < quorum::majority(self.places.len())
     }
 
     /// A majority is known not to have the key any more.
     pub(super) fn is_gone(&self) -> bool {
-        let absent = self.places.iter().filter(|place| !place.may_have).count();
+        let is_absent = |place: &&Place| place.has < Has::Perhaps;
         // In doubt the key is there: it is released where it may be.
-        quorum::out_of_reach(self.places.len(), absent)
+        quorum::out_of_reach(
+            self.places.len(),
+            self.places.iter().filter(is_absent).count(),
+        )
     }
 
     pub(super) fn reads(&mut self, node: NodeId) -> &mut Reads {
@@ -370,16 +341,14 @@ impl Claim {
         remaining: Option<Duration>,
         now: Instant,
     ) -> Option<Duration> {
-        let is_it = |one: &&Extension| ask == Ask::Extend(one.round, self.owner);
-        // A reply to an earlier round would be measured against the times of this one.
-        let extension = self.extension.as_ref().filter(is_it)?;
+        let writing = self.writing_of(ask)?;
+        let is_written = writing.is_written(remaining);
+        let bounds = (writing.params.lease, writing.params.guard_band);
+        let span = writing.span();
         let place = &mut self.places[node.0];
-        // Without a confirmed write, the remaining time may be that of an older one.
-        let before = place.written.filter(|_| place.is_written);
-        let is_written = extension.is_written(remaining);
+        let before = place.written;
         if is_written {
-            place.written = Some((extension.started, extension.lives));
-            place.is_written = true;
+            place.written = Some(span);
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
         let elapsed = now.since(written);
@@ -390,7 +359,6 @@ impl Claim {
             self.leads = vec![Lead::default(); self.places.len()].into();
         }
         let lead = self.leads.iter_mut().nth(node.0)?;
-        let bounds = (extension.params.lease, extension.params.guard_band);
         lead.add(gain, is_written, bounds, (written, now))
     }
 }
@@ -404,7 +372,7 @@ mod tests {
     fn claim() -> Claim {
         let mut claim = Claim::new(Owner(1), Mode::Exclusive, 3);
         for node in 0..2 {
-            claim.on_asked(NodeId(node), RequestId(5), TTL);
+            claim.on_asked(NodeId(node), RequestId(5));
             claim.on_known(NodeId(node));
         }
         claim
@@ -423,7 +391,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_after_a_refusal_is_released_all_the_same() {
         let mut claim = claim();
-        claim.on_asked(NodeId(0), RequestId(9), TTL);
+        claim.on_asked(NodeId(0), RequestId(9));
         claim.on_absent(NodeId(0), RequestId(6));
         assert!(claim.may_have(NodeId(0)) && !claim.is_known(NodeId(0)));
         claim.on_absent(NodeId(0), RequestId(9));
@@ -434,8 +402,7 @@ mod tests {
     fn a_key_that_was_put_back_does_not_hide_that_it_was_lost() {
         let mut claim = claim();
         claim.on_absent(NodeId(0), RequestId(6));
-        claim.on_asked(NodeId(0), RequestId(9), TTL);
-        claim.on_put_back(NodeId(0));
+        claim.on_asked(NodeId(0), RequestId(9));
         assert!(claim.is_lost() && claim.may_have(NodeId(0)));
         claim.on_known(NodeId(0));
         assert!(!claim.is_lost());
@@ -445,14 +412,14 @@ mod tests {
     fn an_error_says_nothing_of_what_was_there_before() {
         let mut claim = claim();
         for node in 0..2 {
-            claim.on_asked(NodeId(node), RequestId(9), TTL);
+            claim.on_asked(NodeId(node), RequestId(9));
             claim.on_refused(NodeId(node), RequestId(9));
             assert!(claim.may_have(NodeId(node)) && claim.is_known(NodeId(node)));
         }
-        claim.on_asked(NodeId(2), RequestId(10), TTL);
+        claim.on_asked(NodeId(2), RequestId(10));
         claim.on_refused(NodeId(2), RequestId(10));
         assert!(!claim.may_have(NodeId(2)));
-        claim.on_asked(NodeId(2), RequestId(11), TTL);
+        claim.on_asked(NodeId(2), RequestId(11));
         claim.on_refused(NodeId(2), RequestId(10));
         assert!(claim.may_have(NodeId(2)), "it was asked again since");
     }

@@ -305,17 +305,14 @@ impl Key {
         let now = cx.now();
         // First what the node may have: that counts for the release, whether or not a round is open.
         let claim = ask.owner().and_then(|owner| self.claim_of(owner));
-        let lead = claim.zip(reply.as_ref().ok());
-        let lead = lead.and_then(|(claim, reply)| claim.on_reply((node, request), ask, reply, now));
+        let mut lead = None;
+        if let (Some(claim), Ok(reply)) = (claim, &reply) {
+            lead = claim.on_reply((node, request), ask, reply, now);
+            claim.watch_again(node, ask, reply, cx);
+        }
         // Before the vote is counted: it may be of this very round.
         if let Some(by) = lead {
             cx.nodes.suspend(node, by, cx.out);
-        }
-        if let (Ask::Extend(round, owner), Ok(reply)) = (ask, &reply)
-            && let Front::Held(held) = &mut self.front
-            && held.claim.owner == owner
-        {
-            held.on_extension_reply((node, round), reply, cx);
         }
         match ask {
             Ask::Acquire(id, _) | Ask::Extend(id, _) => {
@@ -323,18 +320,16 @@ impl Key {
                     round.on_reply(node, reply, lead, claim, cx);
                 }
             }
-            // Writing it was no vote: the key counts once it is read there.
-            Ask::PutBack(owner) if reply == Ok(Reply::PutBack) => {
-                if let Some(claim) = self.claim_of(owner) {
-                    claim.read(node, cx);
+            Ask::PutBack(owner) => {
+                if let Front::Held(held) = &mut self.front
+                    && held.claim.owner == owner
+                {
+                    held.on_put_back(node, reply, cx);
                 }
             }
-            Ask::PutBack(_) => {}
             Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
-                    let has_failed =
-                        matches!(reply, Ok(Reply::Refused { .. } | Reply::Garbled { .. }));
-                    claim.on_watched(node, has_failed, cx);
+                    claim.on_watched(node, cx);
                 }
             }
             Ask::Await => self.on_awaited(node, reply.ok(), cx),
@@ -356,7 +351,7 @@ impl Key {
     pub(crate) fn on_connected(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         self.releases.on_connected(node, cx);
         match &mut self.front {
-            Front::Held(held) if held.is_watched() => held.claim.watch(node, cx),
+            Front::Held(held) if held.claim.is_watched => held.claim.watch(node, cx),
             _ => self.on_deaf(node, cx),
         }
     }

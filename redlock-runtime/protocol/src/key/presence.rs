@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::{claim::Claim, cx::Cx, turn::Held};
 use crate::{
+    action::Verdict,
     message::{Act, NodeId, Reply, Request, Vote},
     node::Nodes,
-    purpose::{Ask, RoundId},
-    time::Instant,
+    purpose::Ask,
+    rules::backoff::LONGEST_POLL,
 };
 
 impl Claim {
@@ -25,13 +26,23 @@ impl Claim {
         self.reads(node).read(node, owner, cx);
     }
 
-    /// A read is over, with a reply or without.
-    pub(super) fn on_watched(&mut self, node: NodeId, has_failed: bool, cx: &mut Cx<'_>) {
-        let reads = self.reads(node);
-        if reads.end() {
+    /// If a node has written the key in answer to an extension, it tells of no later change before the key is read again.
+    pub(super) fn watch_again(&mut self, node: NodeId, ask: Ask, reply: &Reply, cx: &mut Cx<'_>) {
+        let is_written = match (self.writing_of(ask), reply) {
+            (Some(last), &Reply::Extended { remaining, .. }) => last.is_written(remaining),
+            // In doubt it is read again: a read too many costs a request, a change that is not told hides a loss.
+            _ => true,
+        };
+        let is_extension = matches!(ask, Ask::Extend(..));
+        if is_extension && is_written && self.is_watched && self.may_have(node) {
             self.watch(node, cx);
-        } else {
-            reads.has_failed = has_failed;
+        }
+    }
+
+    /// A read is over, with a reply or without.
+    pub(super) fn on_watched(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        if self.reads(node).end() {
+            self.watch(node, cx);
         }
     }
 }
@@ -40,67 +51,58 @@ impl Held {
     /// It has been held for long enough to stand on all nodes, and is not known to.
     pub(super) fn is_under_replicated(&self, nodes: &Nodes) -> bool {
         let lacks = |node| !self.claim.is_known(node) || !nodes.is_up(node);
-        self.is_watched() && !self.sections.is_empty() && nodes.ids().any(lacks)
-    }
-
-    pub(super) const fn is_watched(&self) -> bool {
-        self.watch_at.is_none()
-    }
-
-    /// A node has replied to an extension. If it has written the key, it tells of no later change
-    /// before the key is read again.
-    pub(super) fn on_extension_reply(
-        &mut self,
-        (node, round): (NodeId, RoundId),
-        reply: &Reply,
-        cx: &mut Cx<'_>,
-    ) {
-        let has_written = self.claim.may_have_written(round, reply);
-        if self.is_watched() && has_written && self.claim.may_have(node) {
-            self.claim.watch(node, cx);
-        }
+        self.claim.is_watched && !self.sections.is_empty() && nodes.ids().any(lacks)
     }
 
     /// It is known whether a node votes.
     pub(super) fn on_settled(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        // The last read failed, so the node reports no changes: now it may succeed.
-        if self.claim.reads(node).has_failed {
-            self.claim.watch(node, cx);
-        }
         if !cx.nodes.is_up(node) {
+            if self.claim.is_watched {
+                // If it could not be read before, it tells of no changes.
+                self.claim.watch(node, cx);
+            }
             self.shore_up(cx);
-        } else if self.is_watched() {
+        } else if self.claim.is_watched {
             self.put_back(node, cx);
         }
     }
 
-    /// When to try a node again that had another owner's key: of an attempt that fails, or of a process that has
-    /// died. Else the lock would stand on fewer nodes until its next renewal.
-    pub(super) fn put_back_at(&self) -> Option<Instant> {
-        let is_open = self.is_watched() && !self.sections.is_empty();
-        is_open
-            .then(|| self.claim.try_again_at(self.began))
-            .flatten()
+    /// A node was to set the key.
+    pub(super) fn on_put_back(
+        &mut self,
+        node: NodeId,
+        reply: Result<Reply, Verdict>,
+        cx: &mut Cx<'_>,
+    ) {
+        match reply {
+            // Writing it was no vote: the key counts once it is read there.
+            Ok(Reply::PutBack) => self.claim.read(node, cx),
+            // Of an attempt that fails, which releases it at once, or of a process that has died: it is tried again
+            // soon, then after as long as before, and when that key has expired. Else the lock would stand on fewer
+            // nodes until its next renewal.
+            Ok(Reply::Held { remaining, .. }) => {
+                let pause = cx.now().since(self.began);
+                let pause = remaining.map_or(pause, |left| pause.min(left));
+                let at = cx.now().after(pause.max(LONGEST_POLL));
+                self.look_at = Some(self.look_at.map_or(at, |before| before.min(at)));
+            }
+            _ => {}
+        }
     }
 
-    pub(super) fn watch_if_due(&mut self, cx: &mut Cx<'_>) {
+    /// Reads the key on all nodes that may have it, and sets it on the others.
+    pub(super) fn look_if_due(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        if self.watch_at.take_if(|at| *at <= now).is_some() {
-            for node in cx.nodes.ids() {
-                if self.claim.may_have(node) {
-                    self.claim.watch(node, cx);
-                }
-            }
-            self.put_back_missing(cx);
+        if self.look_at.take_if(|at| *at <= now).is_none() {
+            return;
         }
-        // Behind it, because nodes are tried again while the key is watched.
-        if self.put_back_at().is_some_and(|at| at <= now) {
-            for node in cx.nodes.ids() {
-                if self.claim.tries_again(node, self.began, now) {
-                    self.put_back(node, cx);
-                }
+        self.claim.is_watched = true;
+        for node in cx.nodes.ids() {
+            if self.claim.may_have(node) {
+                self.claim.watch(node, cx);
             }
         }
+        self.put_back_missing(cx);
     }
 
     /// If a node that has the key is gone, sets the key on the nodes that were not asked for it, without
@@ -150,7 +152,7 @@ impl Held {
             Request::Vote(vote, Act::PutBack)
         };
         if let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), limit, body) {
-            self.claim.on_asked(node, request, ttl);
+            self.claim.on_asked(node, request);
         }
     }
 }

@@ -179,7 +179,7 @@ impl Held {
         let now = cx.now();
         // Nodes that do not vote were not asked whether they still have the key, and those that have nothing
         // of it may be needed by the next round.
-        self.watch_at.get_or_insert(now);
+        self.look_at = Some(now);
         self.join_at = now.after(REJOIN);
         let verdicts = round.verdicts();
         for section in self.sections.iter_mut() {

@@ -103,8 +103,8 @@ pub(super) struct Held {
     /// The last refresh found no majority.
     pub(super) has_failed: bool,
     pub(super) reports: Reports,
-    /// When to read the key on all nodes; `None` once it has been read.
-    pub(super) watch_at: Option<Instant>,
+    /// When to see where the key is.
+    pub(super) look_at: Option<Instant>,
     /// One section and no more: it is fair or has a note, or see `Settings::mixed_fleet`.
     pub(super) is_single: bool,
 }
@@ -135,7 +135,7 @@ impl Held {
             least_proposal: Token::default(),
             has_failed: false,
             reports: Reports::default(),
-            watch_at: Some(cx.now().after(WATCH_AFTER)),
+            look_at: Some(cx.now().after(WATCH_AFTER)),
             is_single: cx.out.settings.mixed_fleet || round.question.params.is_fair,
         }
     }
@@ -230,8 +230,7 @@ impl Held {
             self.sections.iter().map(|section| section.deadline).min(),
             self.refresh_at(next),
             self.asks_to_join_at(next),
-            self.watch_at,
-            self.put_back_at(),
+            self.look_at,
         ];
         dues.into_iter().flatten().min()
     }
@@ -403,7 +402,7 @@ impl Key {
         // After the losses: a round that is won now must not hide that the keys were gone.
         let is_just_won = held.advance_refresh(cx);
         held.reports.answer_late(cx);
-        held.watch_if_due(cx);
+        held.look_if_due(cx);
         if held.sections.is_empty() {
             return self.next_section(is_just_won, cx);
         }

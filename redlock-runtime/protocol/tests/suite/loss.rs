@@ -33,7 +33,7 @@ fn a_loss_says_what_is_wrong_with_each_node() {
     world.client(0).cut_off(0);
     world.occupy(1, "k", OTHER, LEASE);
     world.lock(1, "k", params());
-    world.run_for(Duration::from_millis(300));
+    world.run_for(Duration::from_millis(250));
     world.delete(2, "k");
     let Answer::Over(Loss::Lost { verdicts }) = world.answer(1) else {
         panic!("not lost");
