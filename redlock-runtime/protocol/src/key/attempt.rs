@@ -20,7 +20,7 @@ use super::{
     cx::Cx,
     failure::Failure,
     question::{Fanout, Kind, Question},
-    report::Reports,
+    release::Reports,
     round::{Progress, Round},
     turn::{Held, TURN},
     waiting::{Place, Split, Waiter},
@@ -356,7 +356,7 @@ impl Key {
             ..
         } = attempt;
         let now = cx.now();
-        self.releases.begin(&claim, Reports::default(), cx);
+        self.releases.begin(claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
         // Asking all nodes disturbs those ahead: each time needs a new reason.
         let asked_all = std::mem::take(&mut waiter.asks_all);
@@ -490,7 +490,7 @@ impl Key {
     pub(super) fn cancel_front(&mut self, cx: &mut Cx<'_>) {
         let place = match self.take_front() {
             Front::Acquiring(attempt) => {
-                self.releases.begin(&attempt.claim, Reports::default(), cx);
+                self.releases.begin(attempt.claim, Reports::default(), cx);
                 attempt.waiter.place
             }
             Front::Standing(standing) => standing.waiter.place,

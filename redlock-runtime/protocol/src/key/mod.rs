@@ -25,7 +25,6 @@ mod question;
 mod queue;
 mod refresh;
 mod release;
-mod report;
 mod round;
 mod section;
 mod turn;
@@ -40,8 +39,7 @@ use self::{
     few::Few,
     permits::Standing,
     queue::Queue,
-    release::Releases,
-    report::Reports,
+    release::{Releases, Reports},
     round::Round,
     section::{Note, Over, Section},
     turn::Held,
@@ -255,7 +253,7 @@ impl Key {
             // The last one has let go, so nobody works under these keys any more.
             let claims = self.stuck.extract(lets_go).into_iter();
             for claim in claims.filter_map(|stuck| stuck.claim) {
-                self.release_now(&claim, cx);
+                self.release_now(claim, cx);
             }
             Some(Release::AlreadyExpired)
         } else if let Front::Held(held) = &mut self.front
@@ -338,11 +336,10 @@ impl Key {
         }
     }
 
-    /// A node says that the key may have changed. It is read before anything is believed.
+    /// A node says that the key may have changed.
     pub(crate) fn on_changed(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         match &mut self.front {
-            Front::Held(held) if held.is_shared() => held.watch_later(cx.now()),
-            Front::Held(held) => held.claim.watch(node, cx),
+            Front::Held(held) => held.on_changed(node, cx),
             _ => self.on_told(node, cx),
         }
     }
@@ -439,7 +436,7 @@ impl Key {
     fn let_go(&mut self, mut held: Held, cx: &mut Cx<'_>) {
         let claim = held.claim;
         if held.over.is_empty() {
-            return self.releases.begin(&claim, held.reports, cx);
+            return self.releases.begin(claim, held.reports, cx);
         }
         let release = match claim.is_gone() {
             true => Release::AlreadyExpired,
@@ -460,11 +457,11 @@ impl Key {
         let late = late.filter(|stuck| stuck.releases_at().is_some_and(|at| at <= now));
         let claims: Vec<_> = late.filter_map(|stuck| stuck.claim.take()).collect();
         for claim in claims {
-            self.release_now(&claim, cx);
+            self.release_now(claim, cx);
         }
     }
 
-    fn release_now(&mut self, claim: &Claim, cx: &mut Cx<'_>) {
+    fn release_now(&mut self, claim: Claim, cx: &mut Cx<'_>) {
         self.releases.begin(claim, Reports::default(), cx);
         // The nodes may be free of them a round trip later, and tell this process neither that nor what follows.
         if let Some(place) = self.place() {

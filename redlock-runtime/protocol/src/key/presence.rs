@@ -1,7 +1,7 @@
 //! Where the key is while a section holds it: nodes are watched for changes, and those that have
 //! nothing of it get it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{claim::Claim, cx::Cx, turn::Held};
 use crate::{
@@ -10,7 +10,12 @@ use crate::{
     node::Nodes,
     purpose::Ask,
     rules::backoff::LONGEST_POLL,
+    time::Instant,
 };
+
+/// Each process that begins or ends to share a lock changes its key, and all others are told: their reads would grow
+/// with the square of their number.
+const READERS_PAUSE: Duration = Duration::from_millis(200);
 
 impl Claim {
     /// Reads the key on a node that will then tell of its changes.
@@ -83,11 +88,22 @@ impl Held {
             Ok(Reply::Held { remaining, .. }) => {
                 let pause = cx.now().since(self.began);
                 let pause = remaining.map_or(pause, |left| pause.min(left));
-                let at = cx.now().after(pause.max(LONGEST_POLL));
-                self.look_at = Some(self.look_at.map_or(at, |before| before.min(at)));
+                self.look_by(cx.now().after(pause.max(LONGEST_POLL)));
             }
             _ => {}
         }
+    }
+
+    /// A node says that the key may have changed. It is read before anything is believed.
+    pub(super) fn on_changed(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        match self.is_shared() {
+            true => self.look_by(cx.now().after(READERS_PAUSE)),
+            false => self.claim.watch(node, cx),
+        }
+    }
+
+    fn look_by(&mut self, at: Instant) {
+        self.look_at = Some(self.look_at.map_or(at, |before| before.min(at)));
     }
 
     /// Reads the key on all nodes that may have it, and sets it on the others.

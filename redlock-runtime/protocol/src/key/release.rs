@@ -5,19 +5,19 @@
 //! have the key, because a grant may still be on its way: on the same connection the release arrives
 //! behind it. A release that a broken connection took with it is sent again on the next one, until
 //! the node has confirmed it or must have dropped the key by itself. A node that answers releases
-//! with errors is asked again after a pause, with one of them; the others follow once that succeeds.
+//! with errors is asked again after a pause.
 //!
 //! A lock that must be kept for a while is released at once as well: its keys are told to expire when
 //! that is over, so nothing has to be remembered here, and it does not matter if the process ends.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{claim::Claim, cx::Cx, report::Reports};
+use super::{claim::Claim, cx::Cx, few::Few};
 use crate::{
-    action::Release,
-    message::{Mode, NodeId, Owner, Reply, Request},
+    action::{Answer, Release},
+    message::{NodeId, Owner, Reply, Request, SectionId},
     node::Nodes,
-    purpose::Ask,
+    purpose::{Ask, RoundId},
     rules::{quorum, validity::outlasting},
     time::Instant,
 };
@@ -43,21 +43,15 @@ struct Owed {
     open: BTreeMap<Owner, Open>,
     /// When to ask nodes again that answered with errors, and the pause before.
     retry: Option<(Instant, Duration)>,
-    /// Nothing is due before.
-    due: Option<Instant>,
 }
 
 /// One owner's.
 #[derive(Debug)]
 struct Open {
-    owner: Owner,
-    mode: Mode,
+    claim: Claim,
     places: Vec<Place>,
     /// The keys have expired by themselves after this.
     until: Instant,
-    /// They are not to be deleted before.
-    keep_until: Option<Instant>,
-    leaves: bool,
     /// Callers that want to know whether a majority still had the key.
     reports: Reports,
     had_it: usize,
@@ -87,26 +81,23 @@ enum State {
 
 impl Releases {
     /// Releases a claim: at once on the nodes that are connected, else when they are.
-    pub(super) fn begin(&mut self, claim: &Claim, reports: Reports, cx: &mut Cx<'_>) {
+    pub(super) fn begin(&mut self, claim: Claim, reports: Reports, cx: &mut Cx<'_>) {
         let nothing = Place {
             state: State::Done,
             again: false,
             sent: cx.now(),
         };
         let mut open = Open {
-            owner: claim.owner,
-            mode: claim.mode,
             places: vec![nothing; cx.nodes.count()],
             // No node keeps the key for longer, even if no release ever reaches it.
             until: cx.now().after(claim.ttl.into()),
-            keep_until: claim.keep_until,
-            leaves: claim.leaves,
+            claim,
             reports,
             had_it: 0,
             did_not: 0,
         };
         for node in cx.nodes.ids() {
-            if claim.may_have(node) {
+            if open.claim.may_have(node) {
                 open.send(node, cx);
             } else {
                 // It was never asked, or has said that it has nothing.
@@ -116,8 +107,7 @@ impl Releases {
         open.report(cx);
         if !open.is_done() {
             let owed = self.owed.get_or_insert_default();
-            owed.wake_by(open.next_due());
-            owed.open.insert(open.owner, open);
+            owed.open.insert(open.claim.owner, open);
         }
     }
 
@@ -126,7 +116,9 @@ impl Releases {
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.owed.as_ref()?.due
+        let owed = self.owed.as_ref()?;
+        let dues = owed.open.values().map(Open::next_due);
+        dues.chain(owed.retry.map(|(at, _)| at)).min()
     }
 
     pub(super) fn on_reply(&mut self, of: (NodeId, Owner), reply: Option<Reply>, cx: &mut Cx<'_>) {
@@ -189,25 +181,18 @@ impl Owed {
                 place.state = State::Failed;
                 place.again = true;
                 let first = (cx.now().after(FIRST_RETRY), FIRST_RETRY);
-                let (at, _) = *self.retry.get_or_insert(first);
-                return self.wake_by(at);
+                self.retry.get_or_insert(first);
+                return;
             }
         }
         open.report(cx);
         if open.is_done() {
             self.open.remove(&owner);
         }
-        // A node that answers one release again answers the others, too.
-        if self.retry.is_some() {
-            self.send_all(node, State::Failed, cx);
-        }
     }
 
     fn advance(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        if self.due.is_none_or(|due| now < due) {
-            return;
-        }
         self.open.retain(|_, open| {
             open.reports.answer_late(cx);
             // The keys have expired by themselves, so no reply can tell any more what the release found.
@@ -217,13 +202,12 @@ impl Owed {
             now < open.until
         });
         if let Some((_, pause)) = self.retry.take_if(|(at, _)| *at <= now) {
-            // One each: a server that is blocked by a script would answer a thousand with the same error.
-            self.retry_one_per_node(cx);
+            for node in cx.nodes.ids() {
+                self.send_all(node, State::Failed, cx);
+            }
             let pause = (2 * pause).min(LONGEST_RETRY);
             self.retry = Some((now.after(pause), pause));
         }
-        let dues = self.open.values().map(Open::next_due);
-        self.due = dues.chain(self.retry.map(|(at, _)| at)).min();
     }
 
     fn unconfirmed(&self, nodes: &Nodes) -> usize {
@@ -234,15 +218,6 @@ impl Owed {
         self.open.values().filter(is_open).count()
     }
 
-    fn retry_one_per_node(&mut self, cx: &mut Cx<'_>) {
-        for node in cx.nodes.ids() {
-            let failed = |open: &&mut Open| open.places[node.0].state == State::Failed;
-            if let Some(open) = self.open.values_mut().find(failed) {
-                open.send(node, cx);
-            }
-        }
-    }
-
     fn send_all(&mut self, node: NodeId, state: State, cx: &mut Cx<'_>) {
         for open in self.open.values_mut() {
             if open.places[node.0].state == state {
@@ -250,24 +225,20 @@ impl Owed {
             }
         }
     }
-
-    fn wake_by(&mut self, at: Instant) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
-    }
 }
 
 impl Open {
     fn send(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         // Counted anew for each send: a repeated request must not keep the key for longer.
-        let left = self.keep_until.map(|until| until.since(cx.now()));
+        let left = self.claim.keep_until.map(|until| until.since(cx.now()));
         let body = Request::Release {
             key: Arc::clone(cx.name),
-            owner: self.owner,
-            mode: self.mode,
+            owner: self.claim.owner,
+            mode: self.claim.mode,
             keep: left.filter(|left| !left.is_zero()).map(outlasting),
-            leaves: self.leaves,
+            leaves: self.claim.leaves,
         };
-        let is_sent = cx.tell(node, Ask::Release(self.owner), body);
+        let is_sent = cx.tell(node, Ask::Release(self.claim.owner), body);
         let place = &mut self.places[node.0];
         place.state = if is_sent { State::Sent } else { State::Unsent };
         place.sent = cx.now();
@@ -296,5 +267,56 @@ impl Open {
             return;
         };
         self.reports.answer_all(release, cx);
+    }
+}
+
+/// Callers that have let go and wait to hear what became of their release.
+#[derive(Debug, Default)]
+pub(super) struct Reports(Few<Report>);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report {
+    pub(super) section: SectionId,
+    /// Then the answer is `Unknown`.
+    pub(super) by: Instant,
+    /// When the caller let go.
+    pub(super) at: Instant,
+    /// Only rounds that began later tell.
+    pub(super) after: RoundId,
+}
+
+impl Reports {
+    pub(super) fn push(&mut self, report: Report) {
+        self.0.push(report);
+    }
+
+    /// When the first of them let go.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.0.first().map(|report| report.at)
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.0.iter().map(|report| report.by).min()
+    }
+
+    /// Answers those that let go before this round began.
+    pub(super) fn answer_before(&mut self, round: RoundId, release: Release, cx: &mut Cx<'_>) {
+        // A round that began sooner may have been answered before the caller let go.
+        self.answer(|report| report.after < round, release, cx);
+    }
+
+    pub(super) fn answer_all(&mut self, release: Release, cx: &mut Cx<'_>) {
+        self.answer(|_| true, release, cx);
+    }
+
+    pub(super) fn answer_late(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        self.answer(|report| report.by <= now, Release::Unknown, cx);
+    }
+
+    fn answer(&mut self, is_told: impl Fn(&Report) -> bool, release: Release, cx: &mut Cx<'_>) {
+        for report in self.0.extract(|report| is_told(report)) {
+            cx.answer(report.section, Answer::Released(release));
+        }
     }
 }

@@ -35,7 +35,7 @@ use super::{
     cx::Cx,
     few::{Few, OneOrFew},
     queue::Queue,
-    report::{Report, Reports},
+    release::{Report, Reports},
     round::Round,
     section::{Over, Section},
     waiting::{Place, Waiter},
@@ -63,10 +63,6 @@ const MOST_ROUNDS: u32 = 4;
 /// Most turns are shorter, and need no watching. Longer ones are put on all nodes: on a bare majority a lock
 /// is lost with one key.
 const WATCH_AFTER: Duration = Duration::from_millis(20);
-
-/// Each process that begins or ends to share a lock changes its key, and all others are told: their reads would grow
-/// with the square of their number.
-const READERS_WATCH_AFTER: Duration = Duration::from_millis(200);
 
 /// Clients of other libraries poll: the longest time for which a process stands back for them.
 const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
@@ -138,11 +134,6 @@ impl Held {
             look_at: Some(cx.now().after(WATCH_AFTER)),
             is_single: cx.out.settings.mixed_fleet || round.question.params.is_fair,
         }
-    }
-
-    /// Reads the key again in a while, for all changes until then together.
-    pub(super) fn watch_later(&mut self, now: Instant) {
-        self.watch_at.get_or_insert(now.after(READERS_WATCH_AFTER));
     }
 
     /// Gives the lock to a waiter. The turn can: see [`Held::can_start`].
