@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     cx::Cx,
+    few::Few,
     question::{Kind, Question},
     round::{Progress, Round},
     section::Section,
     turn::{Held, REJOIN, TURN},
 };
 use crate::{
-    action::Release,
+    action::{Answer, Release},
     rules::{
         proposal::{BLOCK, next_block},
         token::{Block, Token},
@@ -88,7 +89,7 @@ impl Held {
             ticket: None,
             note,
         };
-        self.has_failed = false;
+        self.failed = Few::default();
         // Who asked while another round was under way hears no later for it.
         let wishes = self.sections.iter().flat_map(|section| &section.wanted);
         let since = wishes.map(|wish| wish.since).min();
@@ -175,7 +176,6 @@ impl Held {
     }
 
     fn on_refresh_failed(&mut self, round: &Round, cx: &mut Cx<'_>) {
-        self.has_failed = true;
         let now = cx.now();
         // Nodes that do not vote were not asked whether they still have the key, and those that have nothing
         // of it may be needed by the next round.
@@ -183,9 +183,11 @@ impl Held {
         self.join_at = now.after(REJOIN);
         let verdicts = round.verdicts();
         for section in self.sections.iter_mut() {
-            if let Some(answer) = section.on_not_extended(verdicts.clone(), now) {
-                cx.answer(section.id, answer);
+            if section.on_not_extended(now) {
+                let verdicts = verdicts.clone();
+                cx.answer(section.id, Answer::NotExtended { verdicts });
             }
         }
+        self.failed = verdicts.into();
     }
 }

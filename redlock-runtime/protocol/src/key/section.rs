@@ -2,9 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::few::Few;
 use crate::{
-    action::{Answer, Verdict},
+    action::Answer,
     message::{Mode, Owner, SectionId},
     rules::{
         backoff::jitter,
@@ -36,8 +35,6 @@ pub(super) struct Section {
     pub(super) wanted: Option<Box<Wish>>,
     /// The nodes are to give no token up to this one any more.
     pub(super) raise_to: Token,
-    /// What each node said in the last round that did not extend the lease.
-    pub(super) failed: Few<Verdict>,
     pub(super) note: Option<Box<Note>>,
 }
 
@@ -97,7 +94,6 @@ impl Section {
             renew_at: None,
             wanted: None,
             raise_to: Token::default(),
-            failed: Few::default(),
             note: None,
         };
         section.renew_after(acquired, owner);
@@ -190,8 +186,6 @@ impl Section {
             .wanted
             .take()
             .map_or_else(|| Arc::clone(&self.params), |wish| wish.params);
-        // Else a later expiry would blame nodes that have replied since.
-        self.failed = Few::default();
         self.renew_after(started, owner);
         // Never shorter than before: a cap by `max_hold` may have left nothing to add.
         let deadline = params.deadline(started, self.acquired);
@@ -212,20 +206,14 @@ impl Section {
         Some(Arc::clone(&note.text))
     }
 
-    /// A round found no majority. What the holder is told, if it asked.
-    pub(super) fn on_not_extended(
-        &mut self,
-        verdicts: Vec<Verdict>,
-        now: Instant,
-    ) -> Option<Answer> {
+    /// A round found no majority. Whether the holder has asked.
+    pub(super) fn on_not_extended(&mut self, now: Instant) -> bool {
         if self.params.renew.is_some() {
             // Several tries fit into what is left of the lease.
             let pause = (self.deadline.since(now) / 4).max(RENEWAL_FLOOR);
             self.renew_at = Some(now.after(pause));
         }
-        self.failed = verdicts.clone().into();
-        let asked = self.wanted.take();
-        asked.map(|_| Answer::NotExtended { verdicts })
+        self.wanted.take().is_some()
     }
 }
 

@@ -96,8 +96,8 @@ pub(super) struct Held {
     pub(super) refresh: Option<Box<Round>>,
     /// What to propose at the least, if the last round did not agree on a block.
     pub(super) least_proposal: Token,
-    /// The last refresh found no majority.
-    pub(super) has_failed: bool,
+    /// What each node said in the last refresh, if that found no majority.
+    pub(super) failed: Few<Verdict>,
     pub(super) reports: Reports,
     /// When to see where the key is.
     pub(super) look_at: Option<Instant>,
@@ -129,7 +129,7 @@ impl Held {
             token: Token::default(),
             refresh: None,
             least_proposal: Token::default(),
-            has_failed: false,
+            failed: Few::default(),
             reports: Reports::default(),
             look_at: Some(cx.now().after(WATCH_AFTER)),
             is_single: cx.out.settings.mixed_fleet || round.question.params.is_fair,
@@ -243,13 +243,13 @@ impl Held {
         let at = self.block_at.after(fresh / 2);
         // Else the new block would be old again before this section has ended.
         let is_short = at < section.granted.after(fresh) && at < section.deadline;
-        (is_short && !self.has_failed && !self.has_had_its_share(at)).then_some(at)
+        (is_short && self.failed.is_empty() && !self.has_had_its_share(at)).then_some(at)
     }
 
     /// When to ask what became of releases: once a section takes longer than a round does. Shorter ones
     /// let go soon, and one round tells of all, or the release of the keys does.
     pub(super) fn verify_at(&self, section: &Section) -> Option<Instant> {
-        let since = self.reports.since().filter(|_| !self.has_failed)?;
+        let since = self.reports.since().filter(|_| self.failed.is_empty())?;
         let took = Duration::from(self.took);
         Some((section.granted.after(took)).min(since.after(MOST_ROUNDS * took)))
     }
@@ -292,8 +292,7 @@ impl Held {
             return false;
         }
         while let Some(section) = self.sections.take(is_late) {
-            let asked = self.refresh.as_deref().map(Round::verdicts);
-            let verdicts = asked.unwrap_or_else(|| section.failed.to_vec());
+            let verdicts = self.verdicts();
             cx.answer(section.id, Answer::Over(Loss::Expired { verdicts }));
             self.over.push(section.into());
         }
@@ -301,7 +300,7 @@ impl Held {
     }
 
     /// What ends the turn under its holders, if anything does.
-    fn loss(&mut self, cx: &Cx<'_>) -> Option<Loss> {
+    fn loss(&self, cx: &Cx<'_>) -> Option<Loss> {
         let now = cx.now();
         if self.sections.iter().any(|section| section.deadline <= now) {
             let verdicts = self.verdicts();
@@ -319,13 +318,9 @@ impl Held {
     }
 
     /// What the nodes said in the round that did not extend the lease in time.
-    fn verdicts(&mut self) -> Vec<Verdict> {
-        let first = self.sections.iter_mut().next();
-        let failed = first.map(|section| &mut section.failed);
-        let failed = failed.map(std::mem::take).unwrap_or_default();
-        self.refresh
-            .take()
-            .map_or_else(|| failed.to_vec(), |round| round.verdicts())
+    fn verdicts(&self) -> Vec<Verdict> {
+        let asked = self.refresh.as_deref().map(Round::verdicts);
+        asked.unwrap_or_else(|| self.failed.to_vec())
     }
 
     fn refresh_if_due(&mut self, queue: &Queue, cx: &mut Cx<'_>) -> bool {
@@ -424,7 +419,7 @@ impl Key {
         let is_old = |next: &Arc<LockParams>| now.since(held.block_at) >= next.round_timeout();
         let is_failure = held.block_at == held.won_at
             || held.least_proposal > Token::default() && next.is_some_and(is_old);
-        let has_failed = held.has_failed || is_just_won && is_failure;
+        let has_failed = !held.failed.is_empty() || is_just_won && is_failure;
         match next {
             Some(next) if held.can_start(next, is_just_won, now) => self.start_next(cx),
             Some(next) if !has_failed => held.refresh.is_none() && held.refresh(Some(next), cx),
