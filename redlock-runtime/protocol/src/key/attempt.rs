@@ -23,7 +23,7 @@ use super::{
     release::Reports,
     round::{Progress, Round},
     turn::{Held, TURN},
-    waiting::{Place, Split, Waiter},
+    waiting::{Place, Waiter},
 };
 use crate::{
     action::{Answer, Cause, Refusal},
@@ -124,7 +124,7 @@ impl Waiter {
     fn patience_with_silent(&self, hedge_delay: Duration, cx: &mut Cx<'_>) -> Duration {
         let tried_for = match self.split {
             None => hedge_delay * self.split_slots.min(MOST_SPLIT_SLOTS),
-            Some(split) => cx.now().since(split.since),
+            Some(since) => cx.now().since(since),
         };
         match tried_for {
             Duration::ZERO => hedge_delay,
@@ -199,7 +199,7 @@ impl Key {
         let is_shared = waiter.params.mode == Mode::Shared;
         let lasts = match waiter.split {
             _ if waiter.goes_on_waiting(now) => Ticket::LASTS,
-            Some(split) => split.until.since(now),
+            Some(_) => waiter.wait_until.since(now),
             None => Duration::ZERO,
         };
         if !is_ordered && !is_shared && self.line().is_none() && lasts.is_zero() {
@@ -233,7 +233,7 @@ impl Key {
     ) -> Round {
         let now = cx.now();
         let timeout = waiter.params.round_timeout();
-        let own_end = if waiter.params.wait.is_zero() && now < waiter.wait_until {
+        let closes_at = if waiter.params.wait.is_zero() && now < waiter.wait_until {
             // It has been with readers whose round might have been its own: see `Key::on_ask`.
             waiter.wait_until
         } else if waiter.params.permits > 0 {
@@ -242,8 +242,6 @@ impl Key {
         } else {
             now.after(timeout)
         };
-        let split = waiter.split.filter(|_| !waiter.goes_on_waiting(now));
-        let closes_at = split.map_or(own_end, |split| split.until.min(own_end));
         // The clock, so that processes that have not met propose rising numbers. Half of them are left if it is
         // wrong.
         let proposal = Token(cx.wall_micros().min(Token::LARGEST.0 / 2));
@@ -418,22 +416,18 @@ impl Key {
             // It has promised its caller one attempt, not more time.
             waiter.wait_until = round.closes_at;
         }
-        let waits = waiter.goes_on_waiting(now) || waiter.split.is_some();
-        if round.is_queued && waits {
+        let waits = waiter.goes_on_waiting(now);
+        if round.is_queued && (waits || waiter.split.is_some()) {
             return self.give_way(waiter, cx);
         }
         let is_leaders_word = round.lost_at_leader().is_some() && round.fanout.order.len() > 1;
         // The last holder's release may be on its way to the other nodes.
         let is_split = failure == Failure::Split || was_first;
-        if waiter.split.is_none() && is_split && now < round.closes_at {
-            let until = match waiter.goes_on_waiting(now) {
-                true => waiter.wait_until.min(now.after(Ticket::LASTS)),
-                false => round.closes_at,
-            };
-            waiter.split = Some(Split::new(now, until));
+        if is_split && now < round.closes_at {
+            waiter.split.get_or_insert(now);
         }
         if waiter.split.is_some() {
-            if is_leaders_word && !waiter.goes_on_waiting(now) {
+            if is_leaders_word && !waits {
                 // That owner is about to get the lock or has it, or is dead and in the way: then it is the same
                 // after a while. Those ahead find out first.
                 waiter.asks_all = waiter.place.holder_stays();
@@ -452,7 +446,7 @@ impl Key {
             waiter.split.take_if(|_| !is_leaders_word);
         }
         // One who does not wait has nobody ahead who would find out.
-        let doubts = match waiter.goes_on_waiting(now) {
+        let doubts = match waits {
             true => waiter.place.doubts_leader(now),
             false => waiter.place.ahead.count == 0 && now < waiter.wait_until,
         };
@@ -488,15 +482,12 @@ impl Key {
 
     /// The front waiter goes away.
     pub(super) fn cancel_front(&mut self, cx: &mut Cx<'_>) {
-        let place = match self.take_front() {
-            Front::Acquiring(attempt) => {
-                self.releases.begin(attempt.claim, Reports::default(), cx);
-                attempt.waiter.place
-            }
-            Front::Standing(standing) => standing.waiter.place,
-            Front::BackingOff(backoff) => backoff.waiter.place,
-            front => return self.front = front,
+        let Some(place) = self.place().map(std::mem::take) else {
+            return;
         };
+        if let Front::Acquiring(attempt) = self.take_front() {
+            self.releases.begin(attempt.claim, Reports::default(), cx);
+        }
         self.leave(place, cx);
     }
 

@@ -82,12 +82,6 @@ enum Front {
     Held(Held),
 }
 
-impl From<Backoff> for Front {
-    fn from(backoff: Backoff) -> Self {
-        Self::BackingOff(Box::new(backoff))
-    }
-}
-
 #[derive(Debug)]
 struct Stuck {
     sections: Few<Over>,
@@ -134,7 +128,7 @@ impl Key {
             Front::Free => self.remembers_until(),
             Front::Acquiring(attempt) => Some(attempt.next_due(now)),
             Front::Standing(standing) => Some(standing.next_due()),
-            Front::BackingOff(backoff) => Some(backoff.next_due()),
+            Front::BackingOff(backoff) => Some(backoff.until),
             Front::Held(held) => held.next_due(self.queue.first(), now),
         };
         let stuck = self.stuck.iter().filter_map(Stuck::releases_at).min();
@@ -412,7 +406,7 @@ impl Key {
         let place = self.kept_place();
         let waiter = Waiter::new(first, place);
         match self.stand_back_until() {
-            Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until),
+            Some(until) if !waiter.params.wait.is_zero() => self.pause_until(waiter, until),
             _ => self.attempt(waiter, cx),
         }
     }

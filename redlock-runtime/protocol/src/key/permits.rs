@@ -19,7 +19,7 @@ use super::{
     Front, Key,
     cx::Cx,
     queue::Waiting,
-    waiting::{Backoff, Place, TICK, Waiter, pause_within},
+    waiting::{Place, TICK, Waiter, pause_within},
 };
 use crate::{
     action::{Cause, Refusal, Verdict},
@@ -567,7 +567,7 @@ impl Key {
     fn pause_after_loss(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
         let pause = jitter(pause_after(waiter.lost_attempts), cx.random());
         let until = pause_within(pause, waiter.wait_until, cx.now());
-        self.front = Backoff::new(waiter, until).into();
+        self.pause_until(waiter, until);
     }
 
     /// One who has not got a slot waits on, before all that have called later; or one who may follow in a slot's turn.

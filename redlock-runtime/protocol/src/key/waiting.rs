@@ -30,9 +30,8 @@ use crate::{
     time::Instant,
 };
 
-/// The pause between two attempts to end a split, in which the keys of the others' attempts go away; doubled
-/// with every further one, in case it is none.
-const SPLIT_PAUSE: Duration = Duration::from_millis(2);
+/// The longest pause between two attempts to end a split, in which the keys of the others' attempts go away.
+const LONGEST_SPLIT_PAUSE: Duration = Duration::from_millis(64);
 
 /// One in this number of looks of the first in the queue asks all nodes: no node's word counts for ever.
 // A node that refuses to delete names its last holder until the key expires: for a minute, if that was the lease.
@@ -71,22 +70,14 @@ pub(crate) struct Waiter {
     pub(super) lost_attempts: u32,
     /// One node's word is not enough: see `attempt`.
     pub(super) asks_all: bool,
-    /// Its last attempt was refused by none that holds the lock: see `attempt`.
-    pub(super) split: Option<Split>,
+    /// Since when several processes ask at the same time, and none has a majority. So long they all wait, also those
+    /// who do not otherwise: one of them gets the lock.
+    pub(super) split: Option<Instant>,
     /// The number of attempts in a row, each for a slot that nobody is known to have. The line says whose turn it is,
     /// so these are no split.
     pub(super) split_slots: u32,
     /// In the queue of all processes.
     pub(super) place: Place,
-}
-
-/// Several processes have asked at the same instant, and none has a majority. So long they all wait, also
-/// those who do not otherwise: one of them gets the lock.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Split {
-    pub(super) since: Instant,
-    pub(super) until: Instant,
-    tries: u32,
 }
 
 /// What a waiter knows of the queue.
@@ -125,17 +116,6 @@ pub(crate) struct Place {
     doubts: u32,
     /// A slot that was free at another node while the leader had none, and since when.
     pub(super) free_elsewhere: Option<(u32, Instant)>,
-}
-
-impl Split {
-    pub(super) const fn new(since: Instant, until: Instant) -> Self {
-        let tries = 0;
-        Self {
-            since,
-            until,
-            tries,
-        }
-    }
 }
 
 impl Place {
@@ -214,11 +194,29 @@ impl Place {
         self.armed.clear();
     }
 
-    /// A node tells of a change while an attempt is under way.
-    fn on_change_meanwhile(&mut self, node: NodeId) {
-        self.disarm(node);
-        // The attempt may have asked the leader before the change.
-        self.has_changed |= self.leader == Some(node);
+    /// Nobody tells that the leader is wrong: one of the others is asked, another one each time.
+    fn read_elsewhere(&mut self, cx: &mut Cx<'_>) {
+        let others = cx.nodes.in_order(cx.name);
+        let others: Vec<NodeId> = others.filter(|node| Some(*node) != self.leader).collect();
+        if self.looks.is_multiple_of(READS_EVERY) && !others.is_empty() {
+            let turn = (self.looks / READS_EVERY) as usize;
+            self.listen(others[turn % others.len()], cx);
+        }
+    }
+
+    /// Reads the key of another owner on a node that tells of the next change then, if it can.
+    fn listen(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        let key = Arc::clone(cx.name);
+        let body = Request::Watch {
+            key,
+            owner: None,
+            mode: Mode::Exclusive,
+        };
+        let is_asked = !self.armed.contains(&node) && cx.tell(node, Ask::Await, body);
+        // One that tells of nothing would put off the next look.
+        if is_asked && cx.nodes.tells_changes(node) {
+            self.armed.push(node);
+        }
     }
 
     /// An attempt is over. What this process has written itself it is not told of, and nothing after that.
@@ -369,6 +367,50 @@ impl Waiter {
         }
     }
 
+    /// Lets a majority of nodes tell of the next change: those that have the holder's key, and else those that
+    /// are asked first and may have it. All slots share the key of their line, and where it is missing, one of them
+    /// may be free. Slots change often, so only the leader tells of them at first.
+    fn listen(&mut self, refusal: &Refusal, cx: &mut Cx<'_>) {
+        let place = &mut self.place;
+        let majority = quorum::majority(cx.nodes.count());
+        // Notices cost every node a read: those further behind learn enough from their looks.
+        if !place.has_share && (place.ahead.count <= 1 || place.looks > 1) {
+            let may_have = |node: &NodeId| {
+                let verdict = refusal.verdicts.get(node.0);
+                let may_have = |verdict: &Verdict| {
+                    verdict.is_open() || matches!(verdict, Verdict::HeldByAnother { .. })
+                };
+                verdict.is_some_and(may_have) && cx.nodes.tells_changes(*node)
+            };
+            let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
+            nodes.sort_by_key(|node| !place.held_at.contains(node));
+            // Fewer may all have keys that nobody deletes, and then tell of nothing.
+            nodes.truncate(majority);
+            if self.params.permits > 0 && place.looks < 2 {
+                nodes.retain(|&node| place.leader == Some(node));
+            }
+            for node in nodes {
+                place.listen(node, cx);
+            }
+        }
+        let leader_tells = place
+            .leader
+            .is_some_and(|leader| place.armed.contains(&leader));
+        place.is_told = leader_tells && place.armed.len() >= majority;
+        if !place.is_told {
+            place.read_elsewhere(cx);
+        }
+    }
+
+    /// When to ask after news: those ahead may ask first. With permits several of them have one at once, and those who
+    /// have got theirs are ahead no more, which nobody tells.
+    fn asks_after(&self) -> Duration {
+        match self.place.ahead.count <= self.params.permits * NEAR {
+            true => Duration::ZERO,
+            false => self.place.ahead.time(),
+        }
+    }
+
     /// Its caller does, after a refusal.
     pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
         now < self.wait_until && !self.params.wait.is_zero()
@@ -398,15 +440,6 @@ impl From<Waiter> for Waiting {
 }
 
 impl Backoff {
-    pub(super) fn new(waiter: Waiter, until: Instant) -> Self {
-        Self { waiter, until }
-    }
-
-    /// When to make the next attempt.
-    pub(super) const fn next_due(&self) -> Instant {
-        self.until
-    }
-
     /// Asks sooner.
     pub(super) fn ask_by(&mut self, at: Instant) {
         self.until = self.until.min(at);
@@ -417,193 +450,87 @@ impl Backoff {
         self.until = self.until.min(next.wait_until);
         self.waiter.replace(next)
     }
-
-    /// Lets a majority of nodes tell of the next change: those that have the holder's key, and else those that
-    /// are asked first and may have it. All slots share the key of their line, and where it is missing, one of them
-    /// may be free. Slots change often, so only the leader tells of them at first.
-    fn arm(&mut self, refusal: &Refusal, cx: &mut Cx<'_>) {
-        let may_have = |node: &NodeId| {
-            let verdict = refusal.verdicts.get(node.0);
-            let may_have = |verdict: &Verdict| {
-                verdict.is_open() || matches!(verdict, Verdict::HeldByAnother { .. })
-            };
-            verdict.is_some_and(may_have) && cx.nodes.tells_changes(*node)
-        };
-        let place = &self.waiter.place;
-        let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
-        nodes.sort_by_key(|node| !place.held_at.contains(node));
-        // Fewer may all have keys that nobody deletes, and then tell of nothing.
-        nodes.truncate(quorum::majority(cx.nodes.count()));
-        if self.waiter.params.permits > 0 && place.looks < 2 {
-            nodes.retain(|&node| place.leader == Some(node));
-        }
-        for node in nodes {
-            self.listen(node, cx);
-        }
-    }
-
-    /// Nobody tells that the leader is wrong: one of the others is asked, another one each time.
-    fn read_elsewhere(&mut self, cx: &mut Cx<'_>) {
-        let Place { leader, looks, .. } = self.waiter.place;
-        let others = cx.nodes.in_order(cx.name);
-        let others: Vec<NodeId> = others.filter(|node| Some(*node) != leader).collect();
-        if looks.is_multiple_of(READS_EVERY) && !others.is_empty() {
-            let turn = (looks / READS_EVERY) as usize;
-            self.listen(others[turn % others.len()], cx);
-        }
-    }
-
-    /// Reads the key of another owner on a node that tells of the next change then, if it can.
-    fn listen(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let key = Arc::clone(cx.name);
-        let body = Request::Watch {
-            key,
-            owner: None,
-            mode: Mode::Exclusive,
-        };
-        let armed = &mut self.waiter.place.armed;
-        let is_asked = !armed.contains(&node) && cx.tell(node, Ask::Await, body);
-        // One that tells of nothing would put off the next look.
-        if is_asked && cx.nodes.tells_changes(node) {
-            armed.push(node);
-        }
-    }
-
-    /// The key has changed: those ahead may ask first. With permits several of them have one at once, and those who
-    /// have got theirs are ahead no more, which nobody tells.
-    fn on_changed(&mut self, now: Instant) {
-        let Place { ahead, .. } = self.waiter.place;
-        let is_near = ahead.count <= self.waiter.params.permits * NEAR;
-        let time = match is_near {
-            true => Duration::ZERO,
-            false => ahead.time(),
-        };
-        self.ask_by(now.after(time));
-    }
-
-    /// Another node than the leader has told of a change. The release may be on its way to the leader.
-    fn on_changed_elsewhere(&mut self, cx: &Cx<'_>) {
-        let place = &mut self.waiter.place;
-        // Longer each time: a leader that keeps dead keys would be asked at each change of the others.
-        let delay = cx.nodes.hedge_delay().max(place.ahead.grace) * (1 << place.doubts.min(3));
-        let release = cx.now().after(delay);
-        place.doubts_by(release);
-        let time = place.ahead.time();
-        self.ask_by(release.after(time));
-    }
 }
 
 impl Key {
     /// The front waiter goes on waiting, after a refusal.
-    pub(super) fn back_off(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+    pub(super) fn back_off(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let (now, random) = (cx.now(), cx.random());
         let refusal = self.last_refusal();
         if refusal.lacks_quorum() {
             let can_ask = cx.nodes.has_majority(now);
             let timeout = waiter.params.round_timeout();
             let pause = backoff::pause(waiter.lost_attempts, timeout, can_ask, random);
-            // The last attempt is made when the caller stops waiting, not given up before.
-            // So that the caller has asked at the end of its time, too.
-            let until = now.after(pause).min(waiter.wait_until);
-            self.front = Backoff::new(waiter, until).into();
-            return;
+            return self.pause_until(waiter, now.after(pause));
         }
-        let expiry = backoff::until_expiry(refusal);
-        let ahead = waiter.place.ahead;
-        let (count, time) = (ahead.count, ahead.time());
-        let mut backoff = Backoff::new(waiter, now.after(backoff::LONGEST_LOOK));
-        // Notices cost every node a read: those further behind learn enough from their looks.
-        let Place {
-            looks, has_share, ..
-        } = backoff.waiter.place;
-        if !has_share && (count <= 1 || looks > 1) {
-            backoff.arm(self.last_refusal(), cx);
+        waiter.listen(refusal, cx);
+        let place = &mut waiter.place;
+        if waiter.split.is_some() {
+            // Nobody may have it: what the leader names may be a dead attempt's. Those ahead find out first.
+            let places = place.ahead.count.saturating_add(1);
+            let pause = cx.nodes.hedge_delay().saturating_mul(places);
+            place.doubts_from = Some(now.after(pause));
         }
-        let Place {
-            leader, ref armed, ..
-        } = backoff.waiter.place;
-        let is_told = leader.is_some_and(|leader| armed.contains(&leader))
-            && armed.len() >= quorum::majority(cx.nodes.count());
-        backoff.waiter.place.is_told = is_told;
-        let tells = |node: &NodeId| cx.nodes.tells_changes(*node);
-        let most_tell = cx.nodes.ids().filter(tells).count() >= quorum::majority(cx.nodes.count());
-        if !leader.is_some_and(|leader| tells(&leader) && most_tell) {
-            backoff.read_elsewhere(cx);
-        }
-        let look = backoff.waiter.place.look_after();
+        let look = place.look_after();
         // Waiters that were refused together must not come back together.
         let look = look - jitter(look / 8, random);
-        backoff.until = now.after(look).min(backoff.waiter.wait_until);
-        if let Some(expiry) = expiry {
-            backoff.ask_by(now.after(expiry).after(time));
-        }
-        if backoff.waiter.split.is_some() {
-            // Nobody may have it: what the leader names may be a dead attempt's. Those ahead find out first.
-            let places = count.saturating_add(1);
-            let pause = cx.nodes.hedge_delay().saturating_mul(places);
-            backoff.waiter.place.doubts_from = Some(now.after(pause));
-        }
-        if let Some(at) = backoff.waiter.place.doubts_from {
-            backoff.ask_by(at.after(time));
-        }
-        if std::mem::take(&mut backoff.waiter.place.has_changed) {
-            backoff.on_changed(now);
-        }
-        self.front = backoff.into();
+        let time = place.ahead.time();
+        let expiry = backoff::until_expiry(refusal);
+        let dues = [
+            Some(now.after(look)),
+            expiry.map(|expiry| now.after(expiry).after(time)),
+            place.doubts_from.map(|at| at.after(time)),
+            // The leader may have been asked before the change.
+            std::mem::take(&mut place.has_changed).then(|| now.after(waiter.asks_after())),
+        ];
+        let until = dues.into_iter().flatten().min().unwrap_or(now);
+        self.pause_until(waiter, until);
     }
 
     /// The lock is free, but others are ahead: asks again once they have had the time to.
-    pub(super) fn give_way(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+    pub(super) fn give_way(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let Place { ahead, leader, .. } = waiter.place;
-        let last = waiter.split.map_or(waiter.wait_until, |split| split.until);
         // Those ahead were told as well, and need this long to ask.
-        let until = pause_within(ahead.time(), last, cx.now());
+        let until = pause_within(ahead.time(), waiter.wait_until, cx.now());
         let is_line = waiter.params.permits > 0;
-        let mut backoff = Backoff::new(waiter, until);
         // One lock goes to one of those ahead. Of several permits the next may be free sooner than that.
         if let Some(leader) = leader.filter(|leader| is_line && cx.nodes.tells_changes(*leader)) {
-            backoff.listen(leader, cx);
+            waiter.place.listen(leader, cx);
         }
-        self.front = backoff.into();
+        self.pause_until(waiter, until);
     }
 
-    /// The process has had its share of turns: leaves the lock to others for a while.
-    pub(super) fn stand_back(&mut self, waiter: Waiter, until: Instant) {
-        // Its last attempt is its own, whatever others need.
+    pub(super) fn pause_until(&mut self, waiter: Waiter, until: Instant) {
+        // The last attempt is made when the caller stops waiting, not given up before. It is its own, whatever
+        // others need.
         let until = until.min(waiter.wait_until);
-        self.front = Backoff::new(waiter, until).into();
+        self.front = Front::BackingOff(Box::new(Backoff { waiter, until }));
     }
 
     /// Asks again in a moment.
-    pub(super) fn end_split(&mut self, mut waiter: Waiter, pause: Duration, cx: &mut Cx<'_>) {
-        let Some(split) = &mut waiter.split else {
-            return;
-        };
-        // The first time at once: the release is on its way before it.
-        let longest = SPLIT_PAUSE * (1 << split.tries.min(5));
-        let pause = match split.tries {
-            0 => pause,
-            _ => pause.max(jitter(longest, cx.random())),
-        };
-        split.tries += 1;
-        let until = cx.now().after(pause).min(split.until);
-        self.front = Backoff::new(waiter, until).into();
+    pub(super) fn end_split(&mut self, waiter: Waiter, pause: Duration, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        // The first time at once: the release is on its way before it. Then less and less often, in case it is none.
+        let lasted = waiter
+            .split
+            .map_or(Duration::ZERO, |since| now.since(since));
+        let pause = pause.max(jitter(lasted.min(LONGEST_SPLIT_PAUSE), cx.random()));
+        self.pause_until(waiter, now.after(pause));
     }
 
     pub(super) fn advance_backoff(&mut self, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
-        let Front::BackingOff(backoff) = &mut self.front else {
+        let Front::BackingOff(backoff) = &self.front else {
             return false;
         };
         if now < backoff.until {
             return false;
         }
-        let waiter = &mut backoff.waiter;
-        let is_over = waiter.split.take_if(|split| split.until <= now).is_some();
-        if !is_over || waiter.goes_on_waiting(now) {
+        let waiter = &backoff.waiter;
+        if waiter.split.is_none() || now < waiter.wait_until {
             self.go_on(cx);
         } else if let Front::BackingOff(backoff) = self.take_front() {
-            // No process has won in time. The waiter goes on like any other.
+            // No process has won in time.
             self.back_off_or_refuse(backoff.waiter, cx);
         }
         true
@@ -636,22 +563,15 @@ impl Key {
 
     /// A node tells that the key of another owner has changed.
     pub(super) fn on_told(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        match &mut self.front {
-            Front::BackingOff(backoff) => {
-                let place = &mut backoff.waiter.place;
-                place.disarm(node);
-                // One of several readers may have gone.
-                if place.holder == Some(Some(Owner::READERS)) {
-                    backoff.listen(node, cx);
-                } else {
-                    self.on_change(node, cx);
-                }
-            }
-            _ => {
-                if let Some(place) = self.place() {
-                    place.on_change_meanwhile(node);
-                }
-            }
+        let Some(place) = self.place() else {
+            return;
+        };
+        place.disarm(node);
+        // One of several readers may have gone.
+        if place.holder == Some(Some(Owner::READERS)) {
+            place.listen(node, cx);
+        } else {
+            self.on_change(node, cx);
         }
     }
 
@@ -660,38 +580,45 @@ impl Key {
         let verdict = leader.and_then(|leader| self.last_refusal().verdicts.get(leader.0));
         let is_granted = verdict == Some(&Verdict::Ours);
         let Front::BackingOff(backoff) = &mut self.front else {
+            if let Some(place) = self.place() {
+                // The attempt may have asked the leader before the change.
+                place.has_changed |= leader == Some(node);
+            }
             return;
         };
-        let (place, now) = (&mut backoff.waiter.place, cx.now());
-        if place.leader == Some(node) {
+        let (now, hedge_delay) = (cx.now(), cx.nodes.hedge_delay());
+        let place = &mut backoff.waiter.place;
+        let at = if leader == Some(node) {
             place.doubts = 0;
             // The others will have told of the same.
-            let soon = now.after(cx.nodes.hedge_delay());
+            let soon = now.after(hedge_delay);
             place.doubts_from.take_if(|at| *at <= soon);
-            return backoff.on_changed(now);
-        }
-        if is_granted {
+            now.after(backoff.waiter.asks_after())
+        } else if is_granted {
             // It was all that the leader's grant has lacked.
-            return backoff.ask_by(now);
-        }
-        backoff.on_changed_elsewhere(cx);
+            now
+        } else {
+            // The release may be on its way to the leader. Longer each time: a leader that keeps dead keys would be
+            // asked at each change of the others.
+            let release =
+                now.after(hedge_delay.max(place.ahead.grace) * (1 << place.doubts.min(3)));
+            place.doubts_by(release);
+            release.after(place.ahead.time())
+        };
+        backoff.ask_by(at);
     }
 
     /// What a node that is to tell of changes has of the key.
     pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &mut Cx<'_>) {
-        let asks = !matches!(self.front, Front::BackingOff(_));
-        let Some(place) = self.place() else {
-            return;
-        };
-        // A node without the key tells of nothing: counted as one that tells, it would put off the next look.
-        if !matches!(reply, Some(Reply::Taken { .. })) {
+        if let Some(Reply::Taken { owner }) = reply {
+            return self.on_other_holder(owner, cx);
+        }
+        if let Some(place) = self.place() {
+            // A node without the key tells of nothing: counted as one that tells, it would put off the next look.
             place.disarm(node);
         }
-        match reply {
-            Some(Reply::Free) if asks => place.on_change_meanwhile(node),
-            Some(Reply::Free) => self.on_change(node, cx),
-            Some(Reply::Taken { owner }) => self.on_other_holder(owner, cx),
-            _ => {}
+        if let Some(Reply::Free) = reply {
+            self.on_change(node, cx);
         }
     }
 
@@ -701,7 +628,7 @@ impl Key {
         let Front::BackingOff(backoff) = &mut self.front else {
             return;
         };
-        let place = &backoff.waiter.place;
+        let place = &mut backoff.waiter.place;
         if place.holder == Some(Some(Owner::READERS)) {
             // One may have gone before the node was to tell, and the others may be dead. Only an attempt learns when
             // their keys expire.
@@ -712,7 +639,7 @@ impl Key {
         }
         let tells = |node: &NodeId| !place.armed.contains(node) && cx.nodes.tells_changes(*node);
         if let Some(node) = cx.nodes.in_order(cx.name).find(tells) {
-            backoff.listen(node, cx);
+            place.listen(node, cx);
         }
     }
 
