@@ -233,15 +233,8 @@ impl Key {
     ) -> Round {
         let now = cx.now();
         let timeout = waiter.params.round_timeout();
-        let closes_at = if waiter.params.wait.is_zero() && now < waiter.wait_until {
-            // It has been with readers whose round might have been its own: see `Key::on_ask`.
-            waiter.wait_until
-        } else if waiter.params.permits > 0 {
-            // A question may have come before it at the very end.
-            now.after(timeout).min(waiter.last_end())
-        } else {
-            now.after(timeout)
-        };
+        // A question may have come before it at the very end.
+        let closes_at = now.after(timeout).min(waiter.last_end());
         // The clock, so that processes that have not met propose rising numbers. Half of them are left if it is
         // wrong.
         let proposal = Token(cx.wall_micros().min(Token::LARGEST.0 / 2));
@@ -411,11 +404,6 @@ impl Key {
         cx: &mut Cx<'_>,
     ) {
         let now = cx.now();
-        if waiter.params.wait.is_zero() {
-            // Whatever follows is part of its one attempt.
-            // It has promised its caller one attempt, not more time.
-            waiter.wait_until = round.closes_at;
-        }
         let waits = waiter.goes_on_waiting(now);
         if round.is_queued && (waits || waiter.split.is_some()) {
             return self.give_way(waiter, cx);

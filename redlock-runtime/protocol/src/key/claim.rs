@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use super::{cx::Cx, few::Few, round::Round};
 use crate::{
     action::Verdict,
-    message::{BlockRequest, Mode, NodeId, Owner, Reply, Request, RequestId},
+    message::{BlockRequest, Mode, NodeId, Owner, Reply, RequestId},
     node::Lead,
     purpose::{Ask, RoundId},
     rules::{proposal, quorum, validity::LockParams},
@@ -36,6 +36,8 @@ pub(super) struct Claim {
     pub(super) has_remote_waiter: bool,
     /// Another process was refused since the last round began that was meant to let the key live for longer.
     pub(super) is_waited_for: bool,
+    /// For one section and no more: it is fair or has a note, or see `Settings::mixed_fleet`.
+    pub(super) is_single: bool,
     /// Nodes tell of changes to the key.
     pub(super) is_watched: bool,
     writing: Option<Writing>,
@@ -100,25 +102,10 @@ pub(super) struct Reads {
 
 impl Reads {
     /// True if the key can be read now; else it is read once more after the read that is under way.
-    const fn begin(&mut self) -> bool {
+    pub(super) const fn begin(&mut self) -> bool {
         // The read under way may have been answered before this change.
         self.reads_again = self.is_reading;
         !std::mem::replace(&mut self.is_reading, true)
-    }
-
-    /// Asks a node for the key, which the owner may have, and to tell of its changes. If the node is not
-    /// connected, nothing is read.
-    pub(super) fn read(&mut self, node: NodeId, (owner, mode): (Owner, Mode), cx: &mut Cx<'_>) {
-        if self.begin() {
-            let body = Request::Watch {
-                key: Arc::clone(cx.name),
-                owner: Some(owner),
-                mode,
-            };
-            if !cx.tell(node, Ask::Watch(owner), body) {
-                self.end();
-            }
-        }
     }
 
     /// A read is over. True if the key must be read once more.
@@ -138,6 +125,7 @@ impl Claim {
             leaves: false,
             has_remote_waiter: false,
             is_waited_for: false,
+            is_single: false,
             is_watched: false,
             writing: None,
             places: vec![Place::default(); nodes].into(),

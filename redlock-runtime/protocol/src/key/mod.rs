@@ -64,8 +64,10 @@ pub(crate) struct Key {
     front: Front,
     queue: Queue,
     contention: Option<Box<Contention>>,
-    /// Sections that are over and have not let go yet. Nothing of theirs is released before their time is.
-    stuck: Few<Stuck>,
+    /// Sections that are over and have not let go.
+    over: Few<Over>,
+    /// Of turns that have ended. Nothing is released before those of its sections have let go, or their time is over.
+    kept: Few<Claim>,
     releases: Releases,
 }
 
@@ -82,27 +84,14 @@ enum Front {
     Held(Held),
 }
 
-#[derive(Debug)]
-struct Stuck {
-    sections: Few<Over>,
-    /// Unless it has been released because the sections have had their time.
-    claim: Option<Claim>,
-}
-
-impl Stuck {
-    fn releases_at(&self) -> Option<Instant> {
-        let ends = self.sections.iter().map(|over| over.until);
-        ends.max().filter(|_| self.claim.is_some())
-    }
-}
-
 impl Key {
     pub(crate) fn new() -> Self {
         Self {
             front: Front::Free,
             queue: Queue::default(),
             contention: None,
-            stuck: Few::default(),
+            over: Few::default(),
+            kept: Few::default(),
             releases: Releases::default(),
         }
     }
@@ -113,7 +102,7 @@ impl Key {
         let permits = self.permits();
         is_free
             && self.queue.is_empty()
-            && self.stuck.is_empty()
+            && self.over.is_empty()
             && self.releases.are_done()
             && permits.is_none_or(|permits| permits.is_idle())
     }
@@ -131,13 +120,9 @@ impl Key {
             Front::BackingOff(backoff) => Some(backoff.until),
             Front::Held(held) => held.next_due(self.queue.first(), now),
         };
-        let stuck = self.stuck.iter().filter_map(Stuck::releases_at).min();
-        let dues = [
-            front,
-            self.queue.next_due(),
-            self.releases.next_due(),
-            stuck,
-        ];
+        let kept = self.kept.iter();
+        let kept = kept.filter_map(|claim| self.kept_until(claim.owner)).min();
+        let dues = [front, self.queue.next_due(), self.releases.next_due(), kept];
         dues.into_iter().flatten().min()
     }
 
@@ -164,8 +149,7 @@ impl Key {
         let now = cx.now();
         let mut wait = params.wait;
         let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
-        let has_permits = params.permits > 0;
-        if has_permits {
+        if params.permits > 0 {
             self.become_line();
         }
         if wait.is_zero() && !is_first {
@@ -176,8 +160,8 @@ impl Key {
                 return cx.answer(section, Answer::Refused(refusal));
             }
         }
-        if wait.is_zero() && (has_permits || !is_first) {
-            // The round of those that it joins is its attempt, or it asks for several slots.
+        if wait.is_zero() {
+            // Whatever follows is part of its one attempt, also if that is the round of those that it joins.
             wait = params.round_timeout();
         }
         let waiting = Waiting {
@@ -229,7 +213,7 @@ impl Key {
             return;
         };
         // The value belongs to this holder, and must not stand there for the next one.
-        held.is_single = true;
+        held.claim.is_single = true;
         if let Some(section) = held.section(id) {
             let is_asked = false;
             section.note = Some(Box::new(Note { text, is_asked }));
@@ -238,21 +222,9 @@ impl Key {
 
     /// The caller is done, whatever became of its section.
     pub(crate) fn on_end(&mut self, section: SectionId, report: bool, cx: &mut Cx<'_>) {
-        let is_it = |stuck: &Stuck| stuck.sections.iter().any(|one| one.id == section);
-        let release = if self.stuck.iter().any(is_it) {
-            let lets_go = |stuck: &mut Stuck| {
-                stuck.sections.extract(|one| one.id == section);
-                stuck.sections.is_empty()
-            };
-            // The last one has let go, so nobody works under these keys any more.
-            let claims = self.stuck.extract(lets_go).into_iter();
-            for claim in claims.filter_map(|stuck| stuck.claim) {
-                self.release_now(claim, cx);
-            }
+        let release = if self.over.take(|over| over.id == section).is_some() {
             Some(Release::AlreadyExpired)
-        } else if let Front::Held(held) = &mut self.front
-            && held.has(section)
-        {
+        } else if let Some(held) = self.held_by(section) {
             held.on_end(section, report, cx)
         } else {
             // What it has asked for may be granted yet, so it is released.
@@ -369,7 +341,7 @@ impl Key {
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         // First what is owed, and then who waits: the next attempt must come behind the releases.
-        self.release_of_stuck(cx);
+        self.release_kept(cx);
         self.releases.advance(cx);
         if let Some(contention) = &mut self.contention {
             contention.advance(now);
@@ -420,7 +392,7 @@ impl Key {
         while let Some(section) = held.sections.take(|_| true) {
             cx.answer(section.id, Answer::Over(loss.clone()));
             // Told, but not gone: its body may still run, on this thread or another.
-            held.over.push(section.into());
+            self.over.push(section.over(held.claim.owner));
         }
         self.let_go(held, cx);
     }
@@ -429,7 +401,7 @@ impl Key {
     /// let go.
     fn let_go(&mut self, mut held: Held, cx: &mut Cx<'_>) {
         let claim = held.claim;
-        if held.over.is_empty() {
+        if self.kept_until(claim.owner) <= Some(cx.now()) {
             return self.releases.begin(claim, held.reports, cx);
         }
         let release = match claim.is_gone() {
@@ -438,30 +410,31 @@ impl Key {
         };
         // The keys wait for a section that may never let go. These callers must not.
         held.reports.answer_all(release, cx);
-        let (sections, claim) = (held.over, Some(claim));
-        self.stuck.push(Stuck { sections, claim });
-        self.release_of_stuck(cx);
+        self.kept.push(claim);
     }
 
-    /// Others have let the keys live for longer than those had asked for that have not let go. That must keep
-    /// nobody out.
-    fn release_of_stuck(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        let late = self.stuck.iter_mut();
-        let late = late.filter(|stuck| stuck.releases_at().is_some_and(|at| at <= now));
-        let claims: Vec<_> = late.filter_map(|stuck| stuck.claim.take()).collect();
-        for claim in claims {
-            self.release_now(claim, cx);
-        }
+    /// Sections of this turn are over and have not let go: when the keys of the last would have expired.
+    fn kept_until(&self, owner: Owner) -> Option<Instant> {
+        let over = self.over.iter().filter(|over| over.owner == owner);
+        over.map(|over| over.until).max()
     }
 
-    fn release_now(&mut self, claim: Claim, cx: &mut Cx<'_>) {
-        self.releases.begin(claim, Reports::default(), cx);
-        // The nodes may be free of them a round trip later, and tell this process neither that nor what follows.
-        if let Some(place) = self.place() {
-            place.disarm_all();
+    /// Nobody works under these keys any more; or others have let them live for longer than those had asked for that
+    /// have not let go. That must keep nobody out.
+    fn release_kept(&mut self, cx: &mut Cx<'_>) {
+        let (over, now) = (&self.over, cx.now());
+        let is_free = |claim: &mut Claim| {
+            let keeps = |over: &Over| over.owner == claim.owner && over.until > now;
+            !over.iter().any(keeps)
+        };
+        for claim in self.kept.extract(is_free) {
+            self.releases.begin(claim, Reports::default(), cx);
+            // The nodes may be free of them a round trip later, and tell this process neither that nor what follows.
+            if let Some(place) = self.place() {
+                place.disarm_all();
+            }
+            self.retry_now(cx);
         }
-        self.retry_now(cx);
     }
 
     /// Whether all that are before this waiter share the key with it, or are about to.
@@ -498,13 +471,11 @@ impl Key {
             Front::Held(held) => Some(held),
             _ => None,
         };
-        let over = held.iter().flat_map(|held| &*held.over);
-        let stuck = self.stuck.iter().flat_map(|stuck| &*stuck.sections);
-        let stuck = over.chain(stuck).map(|over| over.id);
+        let over = self.over.iter().map(|over| over.id);
         let held = held.iter().flat_map(|held| held.sections.iter());
         let held = held.map(|section| section.id);
         let front = self.front_waiter().into_iter();
-        held.chain(stuck)
+        held.chain(over)
             .chain(front)
             .chain(self.queue.sections())
             .collect()
@@ -540,9 +511,7 @@ impl Key {
             Front::Held(held) => Some(&mut held.claim),
             Front::Free | Front::Standing(_) | Front::BackingOff(_) => None,
         };
-        let stuck = self.stuck.iter_mut();
-        let stuck = stuck.filter_map(|stuck| stuck.claim.as_mut());
-        let mut claims = front.into_iter().chain(stuck);
+        let mut claims = front.into_iter().chain(self.kept.iter_mut());
         claims.find(|claim| claim.owner == owner)
     }
 

@@ -25,10 +25,21 @@ impl Claim {
         }
     }
 
-    /// Reads the key on any node: one that has taken the key counts once it says so.
+    /// Reads the key on any node: one that has taken the key counts once it says so. If the node is not connected,
+    /// nothing is read.
     pub(super) fn read(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let owner = (self.owner, self.mode);
-        self.reads(node).read(node, owner, cx);
+        let (key, owner, mode) = (Arc::clone(cx.name), self.owner, self.mode);
+        let reads = self.reads(node);
+        if reads.begin() {
+            let body = Request::Watch {
+                key,
+                owner: Some(owner),
+                mode,
+            };
+            if !cx.tell(node, Ask::Watch(owner), body) {
+                reads.end();
+            }
+        }
     }
 
     /// If a node has written the key in answer to an extension, it tells of no later change before the key is read again.

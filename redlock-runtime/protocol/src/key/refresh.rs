@@ -45,7 +45,7 @@ impl Held {
     /// False if neither has a use for it.
     pub(super) fn refresh(&mut self, next: Option<&Arc<LockParams>>, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
-        let next = next.filter(|_| !self.is_single || self.is_shared());
+        let next = next.filter(|_| !self.claim.is_single || self.is_shared());
         let params = self.sections.iter().map(|section| &section.params);
         let params = params.chain(next);
         // The holder must not lose its lease because the next waiter can wait for longer.

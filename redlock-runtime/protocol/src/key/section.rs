@@ -42,21 +42,10 @@ pub(super) struct Section {
 #[derive(Debug)]
 pub(super) struct Over {
     pub(super) id: SectionId,
+    /// Of its turn.
+    pub(super) owner: Owner,
     /// The keys would have expired, had nobody but it asked for them.
     pub(super) until: Instant,
-}
-
-impl From<Section> for Over {
-    fn from(section: Section) -> Self {
-        let Section {
-            id,
-            params,
-            deadline,
-            ..
-        } = section;
-        let until = deadline.after(params.key_ttl() - params.lease);
-        Self { id, until }
-    }
 }
 
 /// What a section says to those who look at the lock.
@@ -98,6 +87,18 @@ impl Section {
         };
         section.renew_after(acquired, owner);
         section
+    }
+
+    /// What is left of it in a turn of this owner once it has been told that its lease is over.
+    pub(super) fn over(self, owner: Owner) -> Over {
+        let until = self
+            .deadline
+            .after(self.params.key_ttl() - self.params.lease);
+        Over {
+            id: self.id,
+            owner,
+            until,
+        }
     }
 
     /// Up to an eighth sooner than asked for, each lock by its own part: so that thousands which were

@@ -77,8 +77,6 @@ pub(super) struct Held {
     pub(super) claim: Claim,
     /// One at the most, unless the turn is shared.
     pub(super) sections: OneOrFew<Section>,
-    /// Those that are over beside others that go on, and have not let go.
-    pub(super) over: Few<Over>,
     /// No reader joins before, if the nodes would have to be asked.
     pub(super) join_at: Instant,
     pub(super) began: Instant,
@@ -101,8 +99,6 @@ pub(super) struct Held {
     pub(super) reports: Reports,
     /// When to see where the key is.
     pub(super) look_at: Option<Instant>,
-    /// One section and no more: it is fair or has a note, or see `Settings::mixed_fleet`.
-    pub(super) is_single: bool,
 }
 
 impl Held {
@@ -115,10 +111,10 @@ impl Held {
     ) -> Self {
         // Only a round in order took a place in the queue of all processes.
         claim.leaves = round.is_in_order();
+        claim.is_single = cx.out.settings.mixed_fleet || round.question.params.is_fair;
         Self {
             claim,
             sections: OneOrFew::default(),
-            over: Few::default(),
             join_at: cx.now(),
             began: cx.now(),
             took: cx.now().since(round.started).into(),
@@ -132,7 +128,6 @@ impl Held {
             failed: Few::default(),
             reports: Reports::default(),
             look_at: Some(cx.now().after(WATCH_AFTER)),
-            is_single: cx.out.settings.mixed_fleet || round.question.params.is_fair,
         }
     }
 
@@ -179,12 +174,6 @@ impl Held {
         self.sections.iter_mut().find(|section| section.id == id)
     }
 
-    /// It has not let go.
-    pub(super) fn has(&self, id: SectionId) -> bool {
-        self.sections.iter().any(|section| section.id == id)
-            || self.over.iter().any(|over| over.id == id)
-    }
-
     /// It is the only one that has the lock.
     pub(super) fn has_only(&self, id: SectionId) -> bool {
         !self.sections.is_empty() && self.sections.iter().all(|section| section.id == id)
@@ -192,7 +181,6 @@ impl Held {
 
     /// The section lets go. What became of the release is known at once if its lease is over.
     pub(super) fn on_end(&mut self, id: SectionId, report: bool, cx: &Cx<'_>) -> Option<Release> {
-        self.over.extract(|over| over.id == id);
         let Some(section) = self.sections.take(|section| section.id == id) else {
             return Some(Release::AlreadyExpired);
         };
@@ -220,24 +208,17 @@ impl Held {
             self.reports.next_due(),
             self.sections.iter().map(|section| section.deadline).min(),
             self.refresh_at(next),
-            self.asks_to_join_at(next),
             self.look_at,
         ];
         dues.into_iter().flatten().min()
     }
 
-    /// When to ask the nodes whether the next waiter can join the readers.
-    fn asks_to_join_at(&self, next: Option<&Arc<LockParams>>) -> Option<Instant> {
-        let can_ask = self.refresh.is_none() && !self.sections.is_empty();
-        (self.is_shared() && next.is_some() && can_ask).then_some(self.join_at)
-    }
-
     /// When to refresh the turn so that the next section need not wait for it. Not while a section
     /// runs for longer than a block stays young: then it is refreshed once that is over.
     pub(super) fn refresh_ahead_at(&self, section: &Section, next: &LockParams) -> Option<Instant> {
-        // Readers join the sections that run, so no refresh is for the time after them.
+        // Readers join the sections that run, if the nodes let them.
         if self.is_shared() {
-            return None;
+            return Some(self.join_at);
         }
         let fresh = next.freshness();
         let at = self.block_at.after(fresh / 2);
@@ -279,38 +260,26 @@ impl Held {
     /// the lock for long enough.
     pub(super) fn has_had_its_share(&self, now: Instant) -> bool {
         let is_kept = self.claim.keep_until.is_some_and(|until| now < until);
-        let is_single = self.is_single && (self.sections.is_empty() || !self.is_shared());
+        let is_single = self.claim.is_single && (self.sections.is_empty() || !self.is_shared());
         is_kept || is_single || self.claim.has_remote_waiter && now.since(self.began) >= TURN
     }
 
-    /// Ends the sections that are late, beside others that go on. True if there are any of both.
-    fn end_late(&mut self, cx: &mut Cx<'_>) -> bool {
+    /// Ends the sections that are late. Others may go on.
+    fn end_late(&mut self, over: &mut Few<Over>, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let is_late = |section: &Section| section.deadline <= now;
-        // If all are late, the turn ends as a whole: see `loss`.
-        if self.sections.iter().all(is_late) || !self.sections.iter().any(is_late) {
-            return false;
-        }
-        while let Some(section) = self.sections.take(is_late) {
+        while let Some(section) = self.sections.take(|section| section.deadline <= now) {
             let verdicts = self.verdicts();
             cx.answer(section.id, Answer::Over(Loss::Expired { verdicts }));
-            self.over.push(section.into());
+            over.push(section.over(self.claim.owner));
         }
-        true
     }
 
-    /// What ends the turn under its holders, if anything does.
+    /// No majority is known to have the key any more.
     fn loss(&self, cx: &Cx<'_>) -> Option<Loss> {
-        let now = cx.now();
-        if self.sections.iter().any(|section| section.deadline <= now) {
-            let verdicts = self.verdicts();
-            return Some(Loss::Expired { verdicts });
-        }
-        // No majority is known to have the key any more.
         self.claim.is_lost().then(|| {
-            let verdict = |node| match cx.nodes.verdict(node, now) {
+            let verdict = |node| match cx.nodes.verdict(node, cx.now()) {
                 Some(verdict) if !self.claim.is_known(node) => verdict,
-                _ => self.claim.verdict(node, now),
+                _ => self.claim.verdict(node, cx.now()),
             };
             let verdicts = cx.nodes.ids().map(verdict).collect();
             Loss::Lost { verdicts }
@@ -329,8 +298,7 @@ impl Held {
         is_due && self.refresh(next, cx)
     }
 
-    /// Lets the next waiter join the readers that have the lock. True if it has joined, or the nodes are
-    /// asked whether it can.
+    /// Lets the next waiter join the readers that have the lock. True if it has joined.
     fn join(&mut self, queue: &mut Queue, is_just_won: bool, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
         let next = self.of_its_kind(queue.first());
@@ -345,8 +313,7 @@ impl Held {
         if is_just_won && (is_over || self.block_at == self.won_at) {
             self.join_at = now.after(REJOIN);
         }
-        let asks = self.asks_to_join_at(Some(next)).is_some_and(|at| at <= now);
-        asks && self.refresh(Some(next), cx)
+        false
     }
 
     /// Gives the lock to the first waiter, if there is one.
@@ -378,9 +345,7 @@ impl Key {
             return false;
         };
         // The clock first: a majority that replies after the deadline extends nothing.
-        if held.end_late(cx) {
-            return true;
-        }
+        held.end_late(&mut self.over, cx);
         if let Some(loss) = held.loss(cx) {
             self.end_under_holder(loss, cx);
             return true;
@@ -405,7 +370,9 @@ impl Key {
         let (Front::Held(held), queue) = (&mut self.front, &mut self.queue) else {
             return false;
         };
-        let is_over = held.has_had_its_share(now);
+        // A section that has not let go may still write: none follows it, and nothing is released.
+        let is_stuck = self.over.iter().any(|over| over.owner == held.claim.owner);
+        let is_over = is_stuck || held.has_had_its_share(now);
         // A process that is killed leaves the keys to their end, so they must not live for much longer
         // than the section's own lease needs: an extension never makes them live for less.
         let fits = |next: &&Arc<LockParams>| {
@@ -449,10 +416,6 @@ impl Key {
         let Front::Held(held) = self.take_front() else {
             return;
         };
-        // A section that has not let go may still write: nothing of the turn is released before it does.
-        if !held.over.is_empty() {
-            return self.let_go(held, cx);
-        }
         let now = cx.now();
         // This process stands behind the others now. If none waits, it may ask again at once.
         if held.claim.has_remote_waiter {

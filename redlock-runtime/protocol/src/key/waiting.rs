@@ -477,13 +477,15 @@ impl Key {
         let time = place.ahead.time();
         let expiry = backoff::until_expiry(refusal);
         let dues = [
-            Some(now.after(look)),
             expiry.map(|expiry| now.after(expiry).after(time)),
             place.doubts_from.map(|at| at.after(time)),
             // The leader may have been asked before the change.
             std::mem::take(&mut place.has_changed).then(|| now.after(waiter.asks_after())),
         ];
-        let until = dues.into_iter().flatten().min().unwrap_or(now);
+        let until = dues
+            .into_iter()
+            .flatten()
+            .fold(now.after(look), Instant::min);
         self.pause_until(waiter, until);
     }
 
