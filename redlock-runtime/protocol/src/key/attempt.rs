@@ -18,10 +18,9 @@ use super::{
     Front, Key,
     claim::Claim,
     cx::Cx,
-    failure::Failure,
     question::{Fanout, Kind, Question},
     release::Reports,
-    round::{Progress, Round},
+    round::{Failure, Progress, Round},
     turn::{Held, TURN},
     waiting::{Place, Waiter},
 };
@@ -45,7 +44,6 @@ pub(super) struct Attempt {
     pub(super) waiter: Waiter,
     pub(super) claim: Claim,
     pub(super) round: Round,
-    is_leader_first: bool,
     /// So many rounds have been granted different numbers.
     disagreements: u32,
     /// Until when others are let go first.
@@ -170,7 +168,6 @@ impl Key {
             waiter,
             claim,
             round,
-            is_leader_first,
             disagreements: 0,
             pause: None,
         }));
@@ -343,7 +340,6 @@ impl Key {
             mut waiter,
             claim,
             round,
-            is_leader_first,
             ..
         } = attempt;
         let now = cx.now();
@@ -379,7 +375,7 @@ impl Key {
             return self.give_back(waiter, refusal);
         }
         self.contention().last_refusal = refusal;
-        let was_first = is_leader_first && round.is_granted_by(waiter.place.leader);
+        let was_first = round.is_first();
         if let Failure::Outage(_) = failure {
             if was_first {
                 // The leader granted and no majority did: others behind it may be luckier.
@@ -416,9 +412,9 @@ impl Key {
         }
         if waiter.split.is_some() {
             if is_leaders_word && !waits {
-                // That owner is about to get the lock or has it, or is dead and in the way: then it is the same
+                // That owner is about to get the lock or has it, or is dead and in the way: then nothing has changed
                 // after a while. Those ahead find out first.
-                waiter.asks_all = waiter.place.holder_stays();
+                waiter.asks_all = waiter.place.looks > 1;
                 let places = waiter.place.ahead.count.saturating_add(1);
                 let hedge_delay = cx.nodes.hedge_delay();
                 let hedge_delay = hedge_delay.min(waiter.params.round_timeout() / 4);

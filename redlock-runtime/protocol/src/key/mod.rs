@@ -16,7 +16,6 @@ mod attempt;
 mod claim;
 mod contention;
 mod cx;
-mod failure;
 mod few;
 mod member;
 mod permits;
@@ -59,7 +58,7 @@ use crate::{
 };
 
 /// One key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Key {
     front: Front,
     queue: Queue,
@@ -71,12 +70,13 @@ pub(crate) struct Key {
     releases: Releases,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one for each key that is held, and what is larger than a turn is in boxes"
 )]
 enum Front {
+    #[default]
     Free,
     Acquiring(Box<Attempt>),
     Standing(Box<Standing>),
@@ -85,17 +85,6 @@ enum Front {
 }
 
 impl Key {
-    pub(crate) fn new() -> Self {
-        Self {
-            front: Front::Free,
-            queue: Queue::default(),
-            contention: None,
-            over: Few::default(),
-            kept: Few::default(),
-            releases: Releases::default(),
-        }
-    }
-
     /// Nothing is left of it.
     pub(crate) fn is_idle(&self) -> bool {
         let is_free = matches!(self.front, Front::Free) && self.remembers_until().is_none();
@@ -461,8 +450,8 @@ impl Key {
     // ---- looking things up
 
     /// Takes what is at the front. Nothing is, then.
-    const fn take_front(&mut self) -> Front {
-        std::mem::replace(&mut self.front, Front::Free)
+    fn take_front(&mut self) -> Front {
+        std::mem::take(&mut self.front)
     }
 
     /// All that wait for it or have it, also those that are over and have not let go.

@@ -6,10 +6,7 @@
 
 use std::time::Duration;
 
-use super::{
-    failure::{Failure, outage, wait_for},
-    question::{Fanout, Question},
-};
+use super::question::{Fanout, Question};
 use crate::{
     action::{Cause, Verdict},
     message::{Ahead, Mode, NodeId, Owner, Reply},
@@ -302,7 +299,7 @@ impl Round {
     }
 
     /// The leader has said that it is its turn. Others that have asked at once give way.
-    fn is_first(&self) -> bool {
+    pub(super) fn is_first(&self) -> bool {
         self.is_in_order() && self.is_granted_by(self.question.leader)
     }
 
@@ -414,6 +411,39 @@ impl Round {
     }
 }
 
+/// Why a round has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Another owner has, or may have, the lock.
+    Held,
+    /// No owner is known to have a majority: several have asked at once.
+    Split,
+    /// Too few nodes voted.
+    Outage(Cause),
+}
+
+/// How long until `missing` of the nodes are out of the way, by how long each will be in it.
+fn wait_for(missing: usize, waits: impl Iterator<Item = Duration>) -> Option<Duration> {
+    let mut waits: Vec<Duration> = waits.collect();
+    waits.sort_unstable();
+    waits.get(missing.checked_sub(1)?).copied()
+}
+
+/// Why a majority cannot vote, by what each node says.
+fn outage(verdicts: &[Verdict]) -> Cause {
+    let wait = |verdict: &Verdict| match verdict {
+        Verdict::Quarantined { remaining, .. } => Some(*remaining),
+        _ => None,
+    };
+    // A node that refused has voted: it is no part of the outage.
+    let able = verdicts.iter().filter(|verdict| !verdict.is_failure());
+    let missing = quorum::majority(verdicts.len()).saturating_sub(able.count());
+    match wait_for(missing, verdicts.iter().filter_map(wait)) {
+        Some(ready_in) => Cause::Quarantined { ready_in },
+        None => Cause::NoQuorum,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -421,6 +451,7 @@ mod tests {
     use super::super::question::Kind;
     use super::*;
     use crate::{
+        action::QuarantineReason,
         message::{BlockRequest, Ticket},
         rules::validity::LockParams,
     };
@@ -510,5 +541,23 @@ mod tests {
             round.on_held(NodeId(node), Some(Owner(owner)), remaining, at(1));
         }
         assert_eq!(round.retry_after(), Some(Duration::from_millis(30)));
+    }
+
+    #[test]
+    fn an_outage_that_ends_by_itself_says_when() {
+        let quarantined = |millis| Verdict::Quarantined {
+            reason: QuarantineReason::Flushed,
+            remaining: Duration::from_millis(millis),
+        };
+        let timed_out = Verdict::TimedOut;
+        let verdicts = [quarantined(9), timed_out.clone(), quarantined(5)];
+        assert_eq!(
+            outage(&verdicts),
+            Cause::Quarantined {
+                ready_in: Duration::from_millis(9)
+            }
+        );
+        let verdicts = [quarantined(9), timed_out.clone(), timed_out];
+        assert_eq!(outage(&verdicts), Cause::NoQuorum);
     }
 }

@@ -107,8 +107,6 @@ pub(crate) struct Place {
     pub(super) has_changed: bool,
     /// The process has its share of the slots.
     pub(super) has_share: bool,
-    /// So many refusals have named the same one as before.
-    holder_stays: u32,
     /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as
     /// they all said when they were asked; or another one has told of a change that the leader has not told of.
     doubts_from: Option<Instant>,
@@ -136,24 +134,12 @@ impl Place {
         let named = by_leader.map_or(self.named, |&(_, owner)| Some(owner));
         // When all were asked, most may have named another one than the leader, which says the same as before.
         let is_news = std::mem::replace(&mut self.named, named) != named;
-        let before = std::mem::replace(&mut self.holder, round.holder());
+        self.holder = round.holder();
         let held_by = |&&(_, owner): &&(NodeId, Option<Owner>)| Some(owner) == self.holder;
         let held_at = round.holders.iter().filter(held_by);
         self.held_at = held_at.map(|&(node, _)| node).collect();
-        let is_same = self.holder == before;
-        if !is_same {
-            // A node that has told of no change since then has never had the key of this one.
-            self.disarm_all();
-            let is_leaders_word = round.lost_at_leader().is_some();
-            self.doubts_from.take_if(|_| is_leaders_word && is_news);
-        }
-        self.holder_stays = if is_same { self.holder_stays + 1 } else { 0 };
-    }
-
-    /// The holder is the one that the refusal before the last named. All readers go by one name.
-    pub(super) fn holder_stays(&self) -> bool {
-        let is_of_readers = self.holder == Some(Some(Owner::READERS));
-        self.holder_stays > 0 && (!is_of_readers || self.looks > 3)
+        self.doubts_from
+            .take_if(|_| is_news && round.lost_at_leader().is_some());
     }
 
     /// So many are ahead now.
@@ -235,8 +221,7 @@ impl Place {
         let doubts = self.doubts_from.take_if(|at| at.after(time) <= now);
         self.doubts += u32::from(doubts.is_some() && self.listens());
         // The others also say when their keys expire, of which they do not tell. Once it is worth it.
-        let is_quiet = self.holder_stays == 1;
-        let is_due = is_quiet || self.looks.is_multiple_of(ASKS_ALL_EVERY);
+        let is_due = self.looks == 2 || self.looks.is_multiple_of(ASKS_ALL_EVERY);
         // The first alone: others would only disturb it, and it finds out for all.
         doubts.is_some() || self.is_told && self.ahead.count == 0 && is_due
     }
@@ -465,12 +450,6 @@ impl Key {
         }
         waiter.listen(refusal, cx);
         let place = &mut waiter.place;
-        if waiter.split.is_some() {
-            // Nobody may have it: what the leader names may be a dead attempt's. Those ahead find out first.
-            let places = place.ahead.count.saturating_add(1);
-            let pause = cx.nodes.hedge_delay().saturating_mul(places);
-            place.doubts_from = Some(now.after(pause));
-        }
         let look = place.look_after();
         // Waiters that were refused together must not come back together.
         let look = look - jitter(look / 8, random);

@@ -43,7 +43,7 @@ impl Keys {
                 name: Arc::clone(name),
                 wakes_at: None,
                 is_under_replicated: false,
-                key: Key::new(),
+                key: Key::default(),
             };
             self.entries.insert(id, Box::new(entry));
             id
