@@ -9,20 +9,15 @@ use redlock_protocol::{Member, Mode};
 pub(crate) enum Keys {
     One(Arc<str>),
     /// In a box, since each section has this.
-    Other(Arc<Other>),
+    Listed(Arc<Listed>),
 }
 
+/// Several keys, all or none, or one or more of the permits of a lock.
 #[derive(Clone, Debug)]
-pub(crate) enum Other {
-    /// All or none.
-    All(All),
-    /// One or more of the permits of a lock.
-    Permits(Member),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct All {
+pub(crate) struct Listed {
+    /// One member, if they are permits.
     members: Vec<Member>,
+    are_permits: bool,
     /// What errors name.
     text: Arc<str>,
     /// What is wrong with a member, or with two of them.
@@ -42,52 +37,51 @@ impl Keys {
                 None => members.push(member),
             }
         }
-        let text = text_of(&members);
-        Self::Other(
-            Other::All(All {
-                members,
-                text,
-                problem,
-            })
-            .into(),
-        )
+        Self::listed_as(members, false, problem)
     }
 
-    fn as_all(&self) -> Option<&All> {
-        match self {
-            Self::Other(other) => match &**other {
-                Other::All(all) => Some(all),
-                Other::Permits(_) => None,
-            },
-            Self::One(_) => None,
-        }
+    /// One or more of the permits of a lock.
+    pub(crate) fn permits_of(member: Member) -> Self {
+        Self::listed_as(vec![member], true, None)
+    }
+
+    fn listed_as(members: Vec<Member>, are_permits: bool, problem: Option<&'static str>) -> Self {
+        Self::Listed(Arc::new(Listed {
+            text: text_of(&members),
+            members,
+            are_permits,
+            problem,
+        }))
     }
 
     /// What is wrong with them, if they are several.
     pub(crate) fn problem(&self) -> Option<&'static str> {
-        self.as_all()?.problem
+        match self {
+            Self::One(_) => None,
+            Self::Listed(listed) => listed.problem,
+        }
     }
 
     /// All or none of them, if they are several.
     pub(crate) fn several(&self) -> Option<&[Member]> {
-        Some(&self.as_all()?.members)
+        match self {
+            Self::Listed(listed) if !listed.are_permits => Some(&listed.members),
+            _ => None,
+        }
     }
 
     /// Each of them, unless it is one key.
     pub(crate) fn listed(&self) -> &[Member] {
         match self {
             Self::One(_) => &[],
-            Self::Other(other) => match &**other {
-                Other::All(all) => &all.members,
-                Other::Permits(member) => std::slice::from_ref(member),
-            },
+            Self::Listed(listed) => &listed.members,
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
         let one = match self {
             Self::One(key) => Some(key),
-            Self::Other(_) => None,
+            Self::Listed(_) => None,
         };
         let listed = self.listed().iter().map(|member| &member.key);
         one.into_iter().chain(listed)
@@ -104,7 +98,7 @@ impl Keys {
                 mode,
                 ..Member::alone(Arc::clone(key))
             }],
-            Self::Other(_) => self.listed().to_vec(),
+            Self::Listed(listed) => listed.members.clone(),
         }
     }
 
@@ -125,14 +119,12 @@ impl Keys {
         let put_before = |key: &mut Arc<str>| *key = format!("{prefix}{key}").into();
         match self {
             Self::One(key) => put_before(key),
-            Self::Other(other) => match Arc::make_mut(other) {
-                Other::All(all) => {
-                    let members = all.members.iter_mut();
-                    members.for_each(|member| put_before(&mut member.key));
-                    all.text = text_of(&all.members);
-                }
-                Other::Permits(member) => put_before(&mut member.key),
-            },
+            Self::Listed(listed) => {
+                let listed = Arc::make_mut(listed);
+                let members = listed.members.iter_mut();
+                members.for_each(|member| put_before(&mut member.key));
+                listed.text = text_of(&listed.members);
+            }
         }
     }
 
@@ -140,10 +132,7 @@ impl Keys {
     pub(crate) fn text(&self) -> &Arc<str> {
         match self {
             Self::One(key) => key,
-            Self::Other(other) => match &**other {
-                Other::All(all) => &all.text,
-                Other::Permits(member) => &member.key,
-            },
+            Self::Listed(listed) => &listed.text,
         }
     }
 
@@ -162,11 +151,8 @@ impl Keys {
 
     pub(crate) fn permits(&self) -> Option<u32> {
         match self {
-            Self::Other(other) => match &**other {
-                Other::Permits(member) => Some(member.permits),
-                Other::All(_) => None,
-            },
-            Self::One(_) => None,
+            Self::Listed(listed) if listed.are_permits => Some(listed.members[0].permits),
+            _ => None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     engine::{Acquisition, Engine},
     error::{LockError, NodeVerdict, Report},
     inspect,
-    keys::{Keys, Other},
+    keys::Keys,
     lease::{self, Lease, Unasked},
     nesting,
     node_set::Shared,
@@ -89,7 +89,7 @@ impl Section {
             keys.put_before(&shared.settings.key_prefix);
             if let (Keys::One(key), Some(_)) = (&keys, options.permits) {
                 let member = options.member(Arc::clone(key));
-                keys = Keys::Other(Other::Permits(member).into());
+                keys = Keys::permits_of(member);
             }
             let mut problems = config::problems_of_keys(keys.iter());
             problems.extend(
