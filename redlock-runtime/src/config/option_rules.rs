@@ -65,13 +65,29 @@ impl From<OptionProblem> for ConfigProblem {
     }
 }
 
+/// Returns the first of these rules that is broken: its option, and after a `=` what that is; if it does not fit another
+/// option, that one with its value.
+macro_rules! refuse {
+    ($($option:literal $(= $value:expr $(, $other:literal = $of_other:expr)?)?, if $is_broken:expr => $fact:literal;)+) => {
+        $(if $is_broken {
+            let problem = OptionProblem::new($option, $fact);
+            return Some(problem$(.of($value)$(.and($other, $of_other))?)?);
+        })+
+    };
+}
+
 /// What is wrong with a number of permits.
 pub(crate) const fn permits_problem(count: u32) -> Option<OptionProblem> {
-    if count < *PERMITS.start() || count > *PERMITS.end() {
-        let fact = "a lock has 1 to 1024 permits";
-        return Some(OptionProblem::new("permits", fact));
+    let is_fit = *PERMITS.start() <= count && count <= *PERMITS.end();
+    refuse! {
+        "permits", if !is_fit => "a lock has 1 to 1024 permits";
     }
     None
+}
+
+/// Durations cannot be compared while compiling.
+const fn is_less(one: Duration, other: Duration) -> bool {
+    one.as_nanos() < other.as_nanos()
 }
 
 impl Options {
@@ -105,16 +121,10 @@ impl Options {
             return Some(problem);
         }
         if let Some(at_least) = self.at_least {
-            if at_least.is_zero() {
-                return Some(OptionProblem::new(
-                    "at_least",
-                    "`at_least` must be longer than zero",
-                ));
-            }
-            if at_least.as_nanos() > expire.as_nanos() {
-                let fact = "`at_least` is longer than `expire`; the nodes keep the lock of a process that crashes no longer than that";
-                let problem = OptionProblem::new("at_least", fact).of(at_least);
-                return Some(problem.and("expire", expire));
+            refuse! {
+                "at_least", if at_least.is_zero() => "`at_least` must be longer than zero";
+                "at_least" = at_least, "expire" = expire, if is_less(expire, at_least) =>
+                    "`at_least` is longer than `expire`; the nodes keep the lock of a process that crashes no longer than that";
             }
         }
         if let Some(count) = self.permits
@@ -122,33 +132,31 @@ impl Options {
         {
             return Some(problem);
         }
-        match (self.weight, self.permits) {
-            (Some(_), None) => {
-                let fact = "`weight` says how many of the `permits` a call takes; add `permits`";
-                Some(OptionProblem::new("weight", fact))
+        if let Some(weight) = self.weight {
+            let most = match self.permits {
+                Some(permits) => permits,
+                None => 0,
+            };
+            refuse! {
+                "weight", if self.permits.is_none() => "`weight` says how many of the `permits` a call takes; add `permits`";
+                "weight", if weight < 1 || weight > most => "`weight` must be at least 1, and at most `permits`";
             }
-            (Some(weight), Some(permits)) if weight < 1 || weight > permits => {
-                let fact = "`weight` must be at least 1, and at most `permits`";
-                Some(OptionProblem::new("weight", fact))
-            }
-            _ => None,
         }
+        None
     }
 
     /// What is wrong with a value for those who look at the lock.
     pub(crate) fn check_value(&self, value: &str) -> Result<(), ConfigError> {
-        let problem = if self.shared {
+        let (kind, fact) = if self.shared {
             let fact = "`value` cannot be combined with `shared`; a lock with several holders has no value";
-            let mut problem = OptionProblem::new("value", fact);
-            problem.kind = ProblemKind::NotTogether;
-            problem
+            (ProblemKind::NotTogether, fact)
         } else if value.len() > LONGEST_VALUE {
             let fact = "`value` is longer than 256 bytes; put an address or an id there, and the data into a store";
-            OptionProblem::new("value", fact)
+            (ProblemKind::BadOption, fact)
         } else {
             return Ok(());
         };
-        Err(ConfigError::of(problem.into()))
+        Err(ConfigError::of(ConfigProblem::new(kind, "value", fact, "")))
     }
 
     /// How often a lease of this length is renewed.
@@ -161,39 +169,30 @@ impl Options {
     }
 
     const fn renewal_problem(&self, expire: Duration) -> Option<OptionProblem> {
-        let renew = match self.renewal(expire) {
-            Some(renew) => renew,
-            None if self.max_hold.is_some() => {
-                let fact = "`max_hold` has no effect without `renew`; the lease already ends after `expire`";
-                return Some(OptionProblem::new("max_hold", fact));
+        let Some(renew) = self.renewal(expire) else {
+            refuse! {
+                "max_hold", if self.max_hold.is_some() =>
+                    "`max_hold` has no effect without `renew`; the lease already ends after `expire`";
             }
-            None => return None,
+            return None;
         };
-        if renew.is_zero() {
-            let fact = "`renew` must be longer than zero";
-            return Some(OptionProblem::new("renew", fact));
+        refuse! {
+            "renew", if renew.is_zero() => "`renew` must be longer than zero";
+            "renew" = renew, "expire" = expire, if !is_less(renew, expire) =>
+                "`renew` must be shorter than `expire`; the lock would expire first";
+            "renew" = renew, if is_less(renew, SHORTEST_RENEWAL) =>
+                "`renew` must be at least 10ms, because each renewal asks all nodes; without an interval it is a third of `expire`";
         }
-        if renew.as_nanos() >= expire.as_nanos() {
-            let fact = "`renew` must be shorter than `expire`; the lock would expire first";
-            let problem = OptionProblem::new("renew", fact).of(renew);
-            return Some(problem.and("expire", expire));
-        }
-        if renew.as_nanos() < SHORTEST_RENEWAL.as_nanos() {
-            let fact = "`renew` must be at least 10ms, because each renewal asks all nodes; without an interval it is a third of `expire`";
-            return Some(OptionProblem::new("renew", fact).of(renew));
-        }
-        match self.max_hold {
-            // A lease of which nothing is known is no longer than anything.
-            Some(hold)
-                if hold.as_nanos() < expire.as_nanos()
-                    && expire.as_nanos() < Duration::MAX.as_nanos() =>
-            {
-                let fact = "`max_hold` is shorter than `expire`; make the lease shorter instead";
-                let problem = OptionProblem::new("max_hold", fact).of(hold);
-                Some(problem.and("expire", expire))
+        // A lease of which nothing is known is no longer than anything.
+        if let Some(hold) = self.max_hold
+            && is_less(expire, Duration::MAX)
+        {
+            refuse! {
+                "max_hold" = hold, "expire" = expire, if is_less(hold, expire) =>
+                    "`max_hold` is shorter than `expire`; make the lease shorter instead";
             }
-            _ => None,
         }
+        None
     }
 
     /// What does not go together.
@@ -229,20 +228,12 @@ impl Options {
 
 /// What is wrong with a lease.
 pub(super) const fn lease_problem(expire: Duration, max_lease: Duration) -> Option<OptionProblem> {
-    if expire.is_zero() {
-        return Some(OptionProblem::new(
-            "expire",
-            "`expire` must be longer than zero",
-        ));
-    }
-    if expire.as_nanos() > max_lease.as_nanos() {
-        let fact = "`expire` is longer than `max_lease`; for long work take a short lease and `renew`, or give all processes a longer `max_lease`, up to a day";
-        let problem = OptionProblem::new("expire", fact).of(expire);
-        return Some(problem.and("max_lease", max_lease));
-    }
-    if !redlock_protocol::outlasts_drift(expire) {
-        let fact = "`expire` is shorter than the clock drift that Redlock allows for; the lock could never be held";
-        return Some(OptionProblem::new("expire", fact).of(expire));
+    refuse! {
+        "expire", if expire.is_zero() => "`expire` must be longer than zero";
+        "expire" = expire, "max_lease" = max_lease, if is_less(max_lease, expire) =>
+            "`expire` is longer than `max_lease`; for long work take a short lease and `renew`, or give all processes a longer `max_lease`, up to a day";
+        "expire" = expire, if !redlock_protocol::outlasts_drift(expire) =>
+            "`expire` is shorter than the clock drift that Redlock allows for; the lock could never be held";
     }
     None
 }
