@@ -22,16 +22,6 @@ pub(crate) enum End {
     Released,
 }
 
-/// The end of a section that had the lock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    pub(super) at: Instant,
-    /// What has ended the lease under its holder before.
-    pub(super) over: Option<End>,
-    /// That is not reported yet.
-    pub(super) is_news: bool,
-}
-
 impl End {
     /// What has ended a lease under its holder.
     pub(super) fn of_lease(status: &Status, now: Instant) -> Option<Self> {

@@ -1,6 +1,6 @@
 //! What was locked on a node set, for the assertions of a test.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use redlock_protocol::Instant;
 use tokio::sync::watch;
@@ -10,10 +10,7 @@ use crate::{error::LockError, status::Status};
 
 /// Every section of one node set that has asked for a lock, in the order of asking.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
-    entries: Mutex<Entries>,
-    answered: watch::Sender<()>,
-}
+pub(crate) struct Journal(watch::Sender<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -58,59 +55,58 @@ pub enum Outcome {
 
 impl Journal {
     pub(super) fn asked(&self, status: &Arc<Status>) {
-        self.entries().of_sections.push(Entry {
+        let entry = Entry {
             status: Arc::clone(status),
             granted: None,
             end: None,
-        });
+        };
+        self.0
+            .send_modify(|entries| entries.of_sections.push(entry));
     }
 
     pub(super) fn answered(&self, status: &Status, outcome: &Result<(), LockError>, now: Instant) {
-        let mut entries = self.entries();
-        entries.granted += u64::from(outcome.is_ok());
-        let granted = entries.granted;
-        if let Some(entry) = entries.find(status) {
-            match outcome {
-                Ok(()) => entry.granted = Some((now, granted)),
-                Err(error) => {
+        self.0.send_modify(|entries| {
+            entries.granted += u64::from(outcome.is_ok());
+            let granted = entries.granted;
+            match (entries.find(status), outcome) {
+                (Some(entry), Ok(())) => entry.granted = Some((now, granted)),
+                (Some(entry), Err(error)) => {
                     let error = error.to_string();
                     entry.end = Some((now, Outcome::Failed { error }));
                 }
+                (None, _) => {}
             }
-        }
-        drop(entries);
-        self.answered.send_modify(|()| ());
+        });
     }
 
-    /// Waits until `is_so`, which is asked now and after every answer.
-    pub(crate) async fn when(&self, mut is_so: impl FnMut() -> bool) {
-        let _ = self.answered.subscribe().wait_for(|()| is_so()).await;
+    /// Waits until `is_so`, which is asked now and after every change.
+    pub(crate) async fn when(&self, is_so: impl Fn() -> bool) {
+        let mut entries = self.0.subscribe();
+        while !is_so() && entries.changed().await.is_ok() {}
     }
 
     /// The caller is done, whether it has had the lock or not.
     pub(super) fn ended(&self, status: &Status, now: Instant) {
-        if let Some(entry) = self.entries().find(status) {
-            let end = match entry.outcome(now) {
-                Outcome::Waiting => Outcome::Cancelled,
-                Outcome::Held => Outcome::Released,
-                end => end,
-            };
-            entry.end = Some((now, end));
-        }
+        self.0.send_modify(|entries| {
+            if let Some(entry) = entries.find(status) {
+                let end = match entry.outcome(now) {
+                    Outcome::Waiting => Outcome::Cancelled,
+                    Outcome::Held => Outcome::Released,
+                    end => end,
+                };
+                entry.end = Some((now, end));
+            }
+        });
     }
 
     pub(crate) fn entries_now(&self) -> Vec<Entry> {
-        self.entries().of_sections.clone()
+        self.0.borrow().of_sections.clone()
     }
 
     /// Forgets what has ended.
     pub(crate) fn clear(&self) {
-        let mut entries = self.entries();
-        entries.of_sections.retain(|entry| entry.end.is_none());
-    }
-
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .send_modify(|entries| entries.of_sections.retain(|entry| entry.end.is_none()));
     }
 }
 
@@ -136,9 +132,5 @@ impl Entry {
             Some(End::Stopped) => Outcome::Stopped,
             Some(_) => Outcome::Expired,
         }
-    }
-
-    pub(crate) fn is_held(&self, now: Instant) -> bool {
-        self.outcome(now) == Outcome::Held
     }
 }

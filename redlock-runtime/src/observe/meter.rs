@@ -32,18 +32,6 @@ const OUTCOMES: [End; 7] = [
 
 const CAUSES: [End; 3] = [End::Lost, End::Expired, End::Stopped];
 
-const STATES: [&str; 9] = [
-    "up",
-    "down",
-    "quarantined",
-    "clock_ahead",
-    "refuses",
-    "same_server",
-    "evicts",
-    "other_max_lease",
-    "other_format",
-];
-
 /// The metrics of a node set.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -54,17 +42,18 @@ pub(super) struct Meter {
 }
 
 /// The metrics of the sections of one name.
+#[derive(Debug)]
 pub(super) struct OfSection {
     /// Whose metrics these are. Another one may be installed later.
     recorder: usize,
-    waiting: Gauge,
+    pub(super) waiting: Gauge,
     held: Gauge,
     acquisitions: [Counter; OUTCOMES.len()],
     attempts: Counter,
     handovers: Counter,
     wait: Histogram,
     hold: Histogram,
-    renewals: Counter,
+    pub(super) renewals: Counter,
     losses: [Counter; CAUSES.len()],
 }
 
@@ -131,10 +120,6 @@ impl OfSection {
         }
     }
 
-    pub(super) fn asked(&self) {
-        self.waiting.increment(1.0);
-    }
-
     pub(super) fn answered(&self, outcome: End, wait: Duration, attempts: u32) {
         self.waiting.decrement(1.0);
         self.acquisitions[outcome as usize].increment(1);
@@ -151,10 +136,6 @@ impl OfSection {
         self.hold.record(hold);
     }
 
-    pub(super) fn renewed(&self) {
-        self.renewals.increment(1);
-    }
-
     pub(super) fn over(&self, over: End) {
         if let Some(cause) = CAUSES.iter().position(|cause| *cause == over) {
             self.losses[cause].increment(1);
@@ -163,27 +144,25 @@ impl OfSection {
 }
 
 pub(super) fn node(address: &Arc<str>, state: &NodeState, round_trip: Option<Duration>) {
-    let now = STATES[index(state)];
-    for state in STATES {
-        let is_now = f64::from(u8::from(state == now));
-        gauge!("redlock_node_state", "node" => Arc::clone(address), "state" => state).set(is_now);
+    macro_rules! set {
+        ($($name:literal if $state:pat,)+) => {$(
+            let is_so = f64::from(u8::from(matches!(state, $state)));
+            gauge!("redlock_node_state", "node" => Arc::clone(address), "state" => $name).set(is_so);
+        )+};
+    }
+    set! {
+        "up" if NodeState::Up,
+        "down" if NodeState::Down { .. },
+        "quarantined" if NodeState::Quarantined { .. },
+        "clock_ahead" if NodeState::ClockAhead { .. },
+        "refuses" if NodeState::Refuses { .. },
+        "same_server" if NodeState::SameServer { .. },
+        "evicts" if NodeState::Evicts { .. },
+        "other_max_lease" if NodeState::OtherMaxLease { .. },
+        "other_format" if NodeState::OtherFormat { .. },
     }
     if let Some(time) = round_trip {
         gauge!("redlock_node_round_trip_seconds", "node" => Arc::clone(address)).set(time);
-    }
-}
-
-const fn index(state: &NodeState) -> usize {
-    match state {
-        NodeState::Up => 0,
-        NodeState::Down { .. } => 1,
-        NodeState::Quarantined { .. } => 2,
-        NodeState::ClockAhead { .. } => 3,
-        NodeState::Refuses { .. } => 4,
-        NodeState::SameServer { .. } => 5,
-        NodeState::Evicts { .. } => 6,
-        NodeState::OtherMaxLease { .. } => 7,
-        _ => 8,
     }
 }
 
@@ -216,10 +195,4 @@ fn describe() {
     describe_histogram!("redlock_hold_seconds", Unit::Seconds, text);
     let text = "How long a node took for its last reply";
     describe_gauge!("redlock_node_round_trip_seconds", Unit::Seconds, text);
-}
-
-impl std::fmt::Debug for OfSection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OfSection").finish_non_exhaustive()
-    }
 }

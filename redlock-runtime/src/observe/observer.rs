@@ -16,10 +16,7 @@ use tracing::{Span, span::Entered};
 use super::journal::Journal;
 #[cfg(feature = "metrics")]
 use super::meter;
-use super::{
-    fact::{End, Ended},
-    log,
-};
+use super::{fact::End, log};
 use crate::{error::LockError, health::NodeStatus, status::Status};
 
 /// The shortest time between two events of one kind that say that a lease has ended: a flush of the servers
@@ -139,7 +136,7 @@ impl Observer {
             meter: self.meter.of(status.name),
         };
         #[cfg(feature = "metrics")]
-        open.meter.asked();
+        open.meter.waiting.increment(1.0);
         Course(Some(Box::new(open)))
     }
 
@@ -168,43 +165,45 @@ impl Observer {
         }
     }
 
-    /// How a section ends whose caller is about to let go, whether it has had the lock or not. To be called before
-    /// the status is told.
-    pub(crate) fn ends(&self, status: &Status, now: Instant) -> Ended {
+    /// When a section ends whose caller is about to let go, and what has ended its lease before. To be called before the
+    /// status is told.
+    pub(crate) fn ends(&self, status: &Status, now: Instant) -> (Instant, Option<End>) {
         #[cfg(feature = "test-util")]
         if let Some(journal) = &self.journal {
             journal.ended(status, now);
         }
-        let over = End::of_lease(status, now);
-        Ended {
-            at: now,
-            over,
-            is_news: over.is_some() && status.is_over_now(),
-        }
+        (now, End::of_lease(status, now))
     }
 
     /// The caller has let go.
-    pub(crate) fn ended(&self, course: &mut Course, status: &Status, end: Ended) {
+    pub(crate) fn ended(
+        &self,
+        course: &mut Course,
+        status: &Status,
+        (now, over): (Instant, Option<End>),
+    ) {
         let Some(open) = course.0.take() else {
             return;
         };
         let Some(since) = open.held else {
-            open.answered(status, (End::Cancelled, 0), end.at);
+            open.answered(status, (End::Cancelled, 0), now);
             return;
         };
-        let hold = end.at.since(since);
+        let hold = now.since(since);
         #[cfg(feature = "metrics")]
         open.meter.ended(hold);
-        if let Some(over) = end.over.filter(|_| end.is_news) {
-            self.over(status, over, end.at);
+        if let Some(over) = over
+            && status.is_over_now()
+        {
+            self.over(status, over, now);
         }
-        log::end_hold(&open.span, end.over, hold);
+        log::end_hold(&open.span, over, hold);
     }
 
     /// A lease was extended. `late`: what was left of it, if that was little.
     pub(crate) fn renewed(&self, status: &Status, late: Option<Duration>) {
         #[cfg(feature = "metrics")]
-        self.meter.of(status.name).renewed();
+        self.meter.of(status.name).renewals.increment(1);
         if let Some(left) = late {
             log::renewed_late(status, &self.node_set, left);
         }

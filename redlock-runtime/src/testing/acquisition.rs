@@ -2,9 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use redlock_protocol::Instant;
-
-use crate::observe::journal::{Entry, Outcome};
+use crate::observe::journal::Outcome;
 
 /// One call that asked for a lock, and what has become of it.
 #[non_exhaustive]
@@ -23,20 +21,6 @@ pub struct Acquisition {
     pub ended: Option<Duration>,
     /// The outcome of the call so far.
     pub outcome: Outcome,
-}
-
-impl Acquisition {
-    /// Of a node set that was made when it `began`.
-    pub(super) fn new(entry: &Entry, prefix: &str, began: Instant, now: Instant) -> Self {
-        Self {
-            key: without(prefix, entry.status.key()),
-            name: entry.status.name,
-            asked: entry.status.since.since(began),
-            granted: entry.granted.map(|(at, _)| at.since(began)),
-            ended: entry.end.as_ref().map(|(at, _)| at.since(began)),
-            outcome: entry.outcome(now),
-        }
-    }
 }
 
 pub(super) fn without(prefix: &str, key: &str) -> String {

@@ -27,20 +27,12 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct TestNode {
-    node: Arc<Memory>,
-    index: usize,
-    redlock: Redlock,
+    pub(super) node: Arc<Memory>,
+    pub(super) index: usize,
+    pub(super) redlock: Redlock,
 }
 
 impl TestNode {
-    pub(super) const fn new(node: Arc<Memory>, index: usize, redlock: Redlock) -> Self {
-        Self {
-            node,
-            index,
-            redlock,
-        }
-    }
-
     /// Returns the node's address, as errors name it.
     #[must_use]
     pub fn address(&self) -> &str {
@@ -81,11 +73,7 @@ impl TestNode {
     /// Dropping the future has no effect on the node.
     pub async fn healed(&self) {
         self.heal();
-        let votes = || {
-            let nodes = self.redlock.nodes();
-            let mut nodes = nodes.iter();
-            nodes.any(|node| node.is_up() && node.address() == self.address())
-        };
+        let votes = || self.redlock.nodes()[self.index].is_up();
         // An engine that has ended changes nothing any more.
         let _ = self.redlock.shared.engine.when(votes).await;
     }

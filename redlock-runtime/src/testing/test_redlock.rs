@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     builder::{self, Builder},
-    config::{ConfigError, ConfigProblem, Node, Settings, count_problem},
+    config::{ConfigError, ConfigProblem, Node, count_problem},
     node::{Memory, Target},
-    observe::journal::{Entry, Journal},
+    observe::journal::{Entry, Journal, Outcome},
     redlock::Redlock,
 };
 
@@ -101,7 +101,7 @@ impl Builder {
     /// Everything that is wrong with the settings, at once; [`NoNodes`](crate::ProblemKind::NoNodes) and
     /// [`BadOption`](crate::ProblemKind::BadOption); [`NoEngine`](crate::ProblemKind::NoEngine) outside of a tokio runtime.
     pub fn test(self, nodes: usize) -> Result<TestRedlock, ConfigError> {
-        let settings = self.into_settings();
+        let settings = self.settings;
         let mut problems = settings.problems();
         problems.extend(count_problem(nodes));
         if tokio::runtime::Handle::try_current().is_err() {
@@ -109,29 +109,23 @@ impl Builder {
             problems.push(ConfigProblem::no_engine(fact));
         }
         ConfigError::unless_empty(problems)?;
-        TestRedlock::start(settings, nodes)
-    }
-}
-
-impl TestRedlock {
-    fn start(settings: Settings, count: usize) -> Result<Self, ConfigError> {
         let address = |node| format!("test://{node}");
-        let nodes: Vec<_> = (0..count)
-            .map(|node| Arc::new(Memory::new(address(node), true)))
-            .collect();
+        let memory = |node| Arc::new(Memory::new(address(node), true));
+        let nodes: Vec<_> = (0..nodes).map(memory).collect();
         let targets = nodes.iter().enumerate().map(|(node, memory)| Node {
             address: address(node).into(),
             target: Target::Memory(Arc::clone(memory)),
         });
         let redlock = builder::start(targets.collect(), settings, true)?;
-        let began = redlock.shared.engine.now();
-        Ok(Self {
+        Ok(TestRedlock {
+            began: redlock.shared.engine.now(),
             redlock,
             nodes,
-            began,
         })
     }
+}
 
+impl TestRedlock {
     /// Returns the node at this position, from zero.
     ///
     /// # Panics
@@ -139,12 +133,15 @@ impl TestRedlock {
     #[must_use]
     #[track_caller]
     pub fn node(&self, index: usize) -> TestNode {
-        match self.nodes.get(index) {
-            Some(node) => TestNode::new(Arc::clone(node), index, self.redlock.clone()),
-            None => panic!(
-                "there is no node {index}; the first of {} is node 0",
-                self.nodes.len()
-            ),
+        let count = self.nodes.len();
+        let Some(node) = self.nodes.get(index).map(Arc::clone) else {
+            panic!("there is no node {index}; the first of {count} is node 0");
+        };
+        let redlock = self.redlock.clone();
+        TestNode {
+            node,
+            index,
+            redlock,
         }
     }
 
@@ -174,8 +171,15 @@ impl TestRedlock {
     #[must_use]
     pub fn history(&self) -> Vec<Acquisition> {
         let (prefix, now) = (self.prefix(), self.shared.engine.now());
-        let acquisition = |entry| Acquisition::new(entry, prefix, self.began, now);
-        self.entries().iter().map(acquisition).collect()
+        let acquisition = |entry: Entry| Acquisition {
+            key: without(prefix, entry.status.key()),
+            name: entry.status.name,
+            asked: entry.status.since.since(self.began),
+            granted: entry.granted.map(|(at, _)| at.since(self.began)),
+            ended: entry.end.as_ref().map(|(at, _)| at.since(self.began)),
+            outcome: entry.outcome(now),
+        };
+        self.entries().into_iter().map(acquisition).collect()
     }
 
     /// Forgets what was locked, except for what is held or waited for.
@@ -216,7 +220,7 @@ impl TestRedlock {
     pub(super) fn held(&self, key: &str) -> Vec<Entry> {
         let (key, now) = (self.on_nodes(key), self.shared.engine.now());
         let mut entries = self.entries();
-        entries.retain(|entry| **entry.status.key() == *key && entry.is_held(now));
+        entries.retain(|entry| **entry.status.key() == *key && entry.outcome(now) == Outcome::Held);
         entries
     }
 
