@@ -207,11 +207,7 @@ impl ServerArgs {
         let tls = self.tls_ca.iter().fold(Tls::new(), Tls::cacert_file);
         let tls = self.tls_cert.iter().fold(tls, Tls::cert_file);
         let builder = builder.tls(self.tls_key.iter().fold(tls, Tls::key_file));
-        let password = self.password.as_deref();
-        let credentials = match &self.user {
-            Some(user) => Some(Credentials::new(&**user, password.unwrap_or_default())),
-            None => password.map(Credentials::password_only),
-        };
+        let credentials = Credentials::of(self.user.as_deref(), self.password.as_deref());
         credentials.into_iter().fold(builder, Builder::credentials)
     }
 }

@@ -138,14 +138,10 @@ impl RedlockConfig {
     /// Returns the builder with all that was configured, for what a file cannot say, such as
     /// [`credentials_from`](Builder::credentials_from), and for [`install`](Builder::install).
     pub fn into_builder(self) -> Builder {
-        let mut builder = self.builder;
-        if self.user.is_some() || self.password.is_some() {
-            let password = self.password.unwrap_or_default();
-            builder = builder.credentials(match self.user {
-                Some(user) => Credentials::new(user, password),
-                None => Credentials::password_only(password),
-            });
-        }
+        let credentials = Credentials::of(self.user.as_deref(), self.password.as_deref());
+        let builder = credentials
+            .into_iter()
+            .fold(self.builder, Builder::credentials);
         #[cfg(feature = "tls")]
         let builder = builder.tls(self.tls);
         builder
@@ -161,35 +157,53 @@ impl fmt::Debug for RedlockConfig {
 /// Of the variables in the environment.
 const PREFIX: &str = "REDLOCK_";
 
-/// The fields, as an error lists them.
-const FIELDS: &[&str] = &[
-    "nodes",
-    "user",
-    "password",
+/// Each field, the method that takes it over, and the kind of its value.
+macro_rules! fields {
+    ($($(#[$when:meta])? $field:literal: $part:ident.$set:ident($kind:ident),)+) => {
+        /// The fields, as an error lists them.
+        const FIELDS: &[&str] = &[$($(#[$when])? $field),+];
+
+        impl RedlockConfig {
+            /// Fails with what the field must be.
+            fn with(mut self, field: &str, value: Value) -> Result<Self, &'static str> {
+                match field {
+                    $($(#[$when])? $field => self.$part = self.$part.$set(value.$kind()?),)+
+                    _ => return Err("left out"),
+                }
+                Ok(self)
+            }
+        }
+    };
+}
+
+fields! {
+    "nodes": builder.nodes(texts),
+    "user": user.or(some_text),
+    "password": password.or(some_text),
     #[cfg(feature = "tls")]
-    "tls_cacert",
+    "tls_cacert": tls.cacert_file(text),
     #[cfg(feature = "tls")]
-    "tls_cert",
+    "tls_cert": tls.cert_file(text),
     #[cfg(feature = "tls")]
-    "tls_key",
+    "tls_key": tls.key_file(text),
     #[cfg(feature = "tls")]
-    "tls_sni",
+    "tls_sni": tls.sni(text),
     #[cfg(feature = "tls")]
-    "tls_insecure",
-    "key_prefix",
-    "service",
-    "expire",
-    "max_lease",
-    "guard_band",
-    "node_timeout",
-    "connect_timeout",
-    "ping_interval",
-    "require_servers",
-    "require_quorum",
-    "assume_fresh",
-    "allow_eviction",
-    "mixed_fleet",
-];
+    "tls_insecure": tls.insecure(flag),
+    "key_prefix": builder.key_prefix(text),
+    "service": builder.service(text),
+    "expire": builder.expire(duration),
+    "max_lease": builder.max_lease(duration),
+    "guard_band": builder.guard_band(duration),
+    "node_timeout": builder.node_timeout(duration),
+    "connect_timeout": builder.connect_timeout(duration),
+    "ping_interval": builder.ping_interval(duration),
+    "require_servers": builder.require_servers(flag),
+    "require_quorum": builder.require_quorum(flag),
+    "assume_fresh": builder.assume_fresh(flag),
+    "allow_eviction": builder.allow_eviction(flag),
+    "mixed_fleet": builder.mixed_fleet(flag),
+}
 
 impl<'de> Deserialize<'de> for RedlockConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -216,46 +230,6 @@ impl RedlockConfig {
             tls: Tls::new(),
         }
     }
-
-    /// Fails with what the field must be.
-    fn with(mut self, field: &str, value: Value) -> Result<Self, &'static str> {
-        let builder = self.builder;
-        self.builder = match field {
-            "nodes" => builder.nodes(value.texts()?),
-            "key_prefix" => builder.key_prefix(value.text()?),
-            "service" => builder.service(value.text()?),
-            "expire" => builder.expire(value.duration()?),
-            "max_lease" => builder.max_lease(value.duration()?),
-            "guard_band" => builder.guard_band(value.duration()?),
-            "node_timeout" => builder.node_timeout(value.duration()?),
-            "connect_timeout" => builder.connect_timeout(value.duration()?),
-            "ping_interval" => builder.ping_interval(value.duration()?),
-            "require_servers" => builder.require_servers(value.flag()?),
-            "require_quorum" => builder.require_quorum(value.flag()?),
-            "assume_fresh" => builder.assume_fresh(value.flag()?),
-            "allow_eviction" => builder.allow_eviction(value.flag()?),
-            "mixed_fleet" => builder.mixed_fleet(value.flag()?),
-            _ => {
-                match field {
-                    "user" => self.user = Some(value.text()?),
-                    "password" => self.password = Some(value.text()?),
-                    #[cfg(feature = "tls")]
-                    "tls_cacert" => self.tls = self.tls.cacert_file(value.text()?),
-                    #[cfg(feature = "tls")]
-                    "tls_cert" => self.tls = self.tls.cert_file(value.text()?),
-                    #[cfg(feature = "tls")]
-                    "tls_key" => self.tls = self.tls.key_file(value.text()?),
-                    #[cfg(feature = "tls")]
-                    "tls_sni" => self.tls = self.tls.sni(value.text()?),
-                    #[cfg(feature = "tls")]
-                    "tls_insecure" => self.tls = self.tls.insecure(value.flag()?),
-                    _ => return Err("left out"),
-                }
-                builder
-            }
-        };
-        Ok(self)
-    }
 }
 
 /// What stands in a file. Of its own so that no error quotes it, as those of serde do.
@@ -274,6 +248,10 @@ impl Value {
             Self::Text(text) => Ok(text),
             _ => Err("a text; put it in quotes"),
         }
+    }
+
+    fn some_text(self) -> Result<Option<String>, &'static str> {
+        self.text().map(Some)
     }
 
     /// With commas between them, or as a list.

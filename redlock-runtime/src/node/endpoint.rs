@@ -53,11 +53,7 @@ impl Endpoint {
 impl From<ConnectionInfo> for Endpoint {
     fn from(info: ConnectionInfo) -> Self {
         let settings = info.redis_settings();
-        let credentials = match (settings.username(), settings.password()) {
-            // One that needs no password: to sign in as another would pass over what was written.
-            (Some(user), password) => Some(Credentials::new(user, password.unwrap_or_default())),
-            (None, password) => password.map(Credentials::password_only),
-        };
+        let credentials = Credentials::of(settings.username(), settings.password());
         Self {
             address: info.addr().clone(),
             discovery: None,

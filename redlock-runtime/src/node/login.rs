@@ -56,6 +56,17 @@ impl Credentials {
             password: password.into(),
         }
     }
+
+    /// Makes the credentials that were given, if any were.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(user: Option<&str>, password: Option<&str>) -> Option<Self> {
+        match user {
+            // One that needs no password: to sign in as another would pass over what was written.
+            Some(user) => Some(Self::new(user, password.unwrap_or_default())),
+            None => password.map(Self::password_only),
+        }
+    }
 }
 
 impl fmt::Debug for Credentials {
