@@ -4,10 +4,11 @@
 use std::{sync::Arc, time::Duration};
 
 pub use redis::{ServerError, Value, from_redis_value};
-pub use redlock_protocol::FORMAT;
-use redlock_protocol::{Instant, Readings, Record, Why};
+pub use redlock_protocol::{FORMAT, Instant};
+use redlock_protocol::{Readings, Record, Why};
 
 pub use crate::{
+    clock::now,
     config::{parse_duration, split_urls as urls},
     health::{refuses, remedy, vote},
     node::{ClockReading, of_server as why, rejection},

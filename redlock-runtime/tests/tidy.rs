@@ -19,7 +19,7 @@ const LAYERS: &str = "
     observe: config error health key status
     engine: clock node observe status
     inspect: config health key node script status
-    tool: builder config health inspect keys lock node redlock script
+    tool: builder clock config health inspect keys lock node redlock script
     config: health key limitation node script
     error: config health key
     fence:

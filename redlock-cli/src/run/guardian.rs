@@ -14,11 +14,11 @@ use std::{
     time::Duration,
 };
 
+use redlock_runtime::__tool::{Instant, now};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, ioctl_fionbio},
     process::{Pid, Signal, kill_current_process_group, kill_process_group},
-    time::{ClockId, clock_gettime},
 };
 
 use super::signals;
@@ -29,12 +29,6 @@ const NAME: &str = "redlock-guardian";
 
 /// The clock is looked at so often: the system's wait leaves out the time for which the machine is suspended.
 const LONGEST_POLL: Duration = Duration::from_secs(1);
-
-/// Clocks that include the time for which the machine was suspended, where there are any.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const CLOCK: ClockId = ClockId::Boottime;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const CLOCK: ClockId = ClockId::Monotonic;
 
 /// The guardian, as the first process sees it.
 #[derive(Debug)]
@@ -75,7 +69,7 @@ impl Guardian {
 
     /// For how long the command may run from now on.
     pub(super) fn tell(&mut self, remaining: Duration) {
-        let until = u64::try_from((now() + remaining).as_nanos()).unwrap_or(u64::MAX);
+        let until = now().after(remaining).as_nanos();
         // A guardian that was killed guards nothing, and one that was stopped for long has its message to
         // come; this process still guards.
         if let Some(pipe) = &mut self.process.stdin {
@@ -101,11 +95,6 @@ impl Drop for Guardian {
     }
 }
 
-fn now() -> Duration {
-    let now = clock_gettime(CLOCK);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
 /// What the guardian does, if this process is one.
 pub(crate) fn main() -> Option<ExitCode> {
     let is_guardian = env::args_os().next().is_some_and(|name| name == NAME);
@@ -123,9 +112,9 @@ fn guard() -> io::Result<()> {
     io::stdout().flush()?;
     // Not by way of `Stdin`, which reads ahead.
     let mut pipe = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let mut until = Duration::MAX;
+    let mut until = Instant::from_nanos(u64::MAX);
     loop {
-        let remaining = until.saturating_sub(now());
+        let remaining = until.since(now());
         match has_message(&pipe, remaining) {
             Ok(true) => {}
             Ok(false) if remaining > LONGEST_POLL => continue,
@@ -137,7 +126,7 @@ fn guard() -> io::Result<()> {
         if pipe.read_exact(&mut message).is_err() {
             break;
         }
-        until = Duration::from_nanos(u64::from_le_bytes(message));
+        until = Instant::from_nanos(u64::from_le_bytes(message));
     }
     Ok(kill_current_process_group(Signal::KILL)?)
 }
