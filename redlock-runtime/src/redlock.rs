@@ -253,10 +253,9 @@ impl Redlock {
             Ok(marks) => Ok(breaking.delete(&marks).await),
             Err(failed) => {
                 let elapsed = shared.engine.now().since(begun);
-                let address = |(place, _): &(usize, Why)| Arc::clone(&shared.addresses[*place]);
-                let addresses: Vec<_> = failed.iter().map(address).collect();
-                let verdict = |(_, why): (usize, Why)| Verdict::Unreachable { reason: why.text };
-                let verdicts = failed.into_iter().map(verdict).collect();
+                let (addresses, reasons): (Vec<_>, Vec<Why>) = failed.into_iter().unzip();
+                let verdict = |why: Why| Verdict::Unreachable { reason: why.text };
+                let verdicts = reasons.into_iter().map(verdict).collect();
                 let report = Report::new(None, breaking.key, elapsed);
                 Err(LockError::NoQuorum(report.said(&addresses, verdicts)))
             }

@@ -20,7 +20,7 @@ use crate::{
     inspect::{self, Breaking, Inspection},
     keys::Keys,
     lock::Lock,
-    node::{Endpoint, Target, inquire, read_clocks},
+    node::{Endpoint, inquire, read_clocks},
     redlock::Redlock,
     script::node_hash,
 };
@@ -125,10 +125,8 @@ impl Servers {
     }
 
     fn endpoints(&self) -> impl Iterator<Item = Endpoint> {
-        self.nodes.iter().filter_map(|node| match &node.target {
-            Target::Redis(endpoint) => Some((**endpoint).clone()),
-            _ => None,
-        })
+        let servers = self.nodes.iter().filter_map(|node| node.target.endpoint());
+        servers.cloned()
     }
 
     /// What stands under this key, which is without the prefix. Fails with what keeps servers from replying if no

@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 use redlock_protocol::{Instant, Why, majority};
 
+use super::snapshot::ask_servers;
 use crate::{
     config::{ConfigError, Node, reserved_key},
-    node::{Target, inquire, of_server, read_reply},
+    node::{Endpoint, Target, read_reply},
     script::RESERVED,
 };
 
@@ -54,13 +55,13 @@ impl Breaking<'_> {
     }
 
     /// What stands under the key now. Fails with what keeps nodes from replying if no majority has replied.
-    pub(crate) async fn marks(&self) -> Result<Vec<String>, Vec<(usize, Why)>> {
+    pub(crate) async fn marks(&self) -> Result<Vec<String>, Vec<(Arc<str>, Why)>> {
         let (mut marks, mut failed) = (Vec::new(), Vec::new());
-        for (place, done) in self.mark_or_delete(&[]).await.into_iter().enumerate() {
+        for (node, done) in self.nodes.iter().zip(self.mark_or_delete(&[]).await) {
             match done {
                 Ok(Some(mark)) if !mark.is_empty() => marks.push(mark),
                 Ok(_) => {}
-                Err(why) => failed.push((place, why)),
+                Err(why) => failed.push((Arc::clone(&node.address), why)),
             }
         }
         match self.nodes.len() - failed.len() >= majority(self.nodes.len()) {
@@ -84,27 +85,14 @@ impl Breaking<'_> {
     }
 
     async fn mark_or_delete(&self, known: &[String]) -> Vec<Result<Mark, Why>> {
-        let mut questions = Vec::new();
-        for node in self.nodes {
-            if let Target::Redis(endpoint) = &node.target {
-                let key = format!("{}{}", endpoint.tag, self.key);
-                let mut command = ["EVAL", MARK_OR_DELETE, "1", &key]
-                    .map(str::to_owned)
-                    .to_vec();
-                command.extend_from_slice(known);
-                questions.push(((**endpoint).clone(), vec![command]));
-            }
-        }
-        let mut replies = match questions.is_empty() {
-            true => Vec::new(),
-            false => inquire(questions, self.limit).await,
-        }
-        .into_iter();
+        let question = |server: &Endpoint| {
+            let key = format!("{}{}", server.tag, self.key);
+            let command = ["EVAL", MARK_OR_DELETE, "1", &key].map(str::to_owned);
+            vec![[&command[..], known].concat()]
+        };
+        let mut replies = ask_servers(self.nodes, question, self.limit).await;
         let of_node = |node: &Node| match &node.target {
-            Target::Redis(_) => replies
-                .next()
-                .unwrap_or_else(|| Err("".into()))
-                .and_then(read),
+            Target::Redis(_) => replies().and_then(read),
             Target::Memory(memory) => Ok(memory.delete_marked(&self.key, known, self.now)),
         };
         self.nodes.iter().map(of_node).collect()
@@ -114,7 +102,6 @@ impl Breaking<'_> {
 fn read(replies: Vec<Value>) -> Result<Mark, Why> {
     match replies.into_iter().next() {
         Some(Value::Int(_)) => Ok(None),
-        Some(Value::ServerError(error)) => Err(of_server(&error)),
         reply => read_reply(reply.unwrap_or(Value::Nil)).map(Some),
     }
 }

@@ -17,35 +17,25 @@ pub(crate) use self::snapshot::value;
 pub use crate::node::ClientProcess;
 use crate::{
     config::Node,
-    node::{Target, inquire},
+    node::{Endpoint, Target},
 };
 
 /// Asks all nodes. Memory nodes are read at `now` by the clock of their engine.
 pub(crate) async fn ask(nodes: &[Node], key: &str, now: Instant, limit: Duration) -> Vec<Snapshot> {
-    let mut snapshots = Vec::new();
-    let (mut servers, mut questions) = (Vec::new(), Vec::new());
-    for (place, Node { address, target }) in nodes.iter().enumerate() {
+    let question = |server: &Endpoint| snapshot::questions(key, &server.tag);
+    let mut replies = snapshot::ask_servers(nodes, question, limit).await;
+    let of_node = |Node { address, target }: &Node| {
         let mut snapshot = Snapshot::new(address);
         match target {
-            Target::Redis(endpoint) => {
-                servers.push(place);
-                let question = snapshot::questions(key, &endpoint.tag);
-                questions.push(((**endpoint).clone(), question));
-            }
             Target::Memory(memory) => snapshot.look(key, memory, now),
+            Target::Redis(_) => {
+                if let Err(why) = replies().and_then(|replies| snapshot.read(key, replies)) {
+                    snapshot = Snapshot::new(address);
+                    snapshot.node.problem = Some(why);
+                }
+            }
         }
-        snapshots.push(snapshot);
-    }
-    if questions.is_empty() {
-        return snapshots;
-    }
-    let replies = inquire(questions, limit).await;
-    for (place, replies) in servers.into_iter().zip(replies) {
-        let snapshot = &mut snapshots[place];
-        if let Err(why) = replies.and_then(|replies| snapshot.read(key, replies)) {
-            *snapshot = Snapshot::new(&nodes[place].address);
-            snapshot.node.problem = Some(why);
-        }
-    }
-    snapshots
+        snapshot
+    };
+    nodes.iter().map(of_node).collect()
 }

@@ -7,7 +7,8 @@ use redlock_protocol::{Instant, MOST_SLOTS, Why, gate_key, line_key, slot_key};
 
 use super::found::{Holder, HolderKind, InspectedNode, RemoteWaiter};
 use crate::{
-    node::{ClientProcess, Memory, Parts, Target, inquire, of_server, read_reply},
+    config::Node,
+    node::{ClientProcess, Endpoint, Memory, Parts, Target, inquire, of_server, read_reply},
     script::{self, NOTE, QUEUE, note_of, owner_text, read_note},
 };
 
@@ -40,6 +41,18 @@ pub(crate) fn questions(key: &str, tag: &str) -> Vec<Vec<String>> {
         questions.push(words(&["GET", &format!("{tag}{NOTE}{key}")]));
     }
     questions
+}
+
+/// Asks the servers among the nodes. Returns what each of them replies, one after the other.
+pub(super) async fn ask_servers(
+    nodes: &[Node],
+    ask: impl Fn(&Endpoint) -> Vec<Vec<String>>,
+    limit: Duration,
+) -> impl FnMut() -> Result<Vec<Value>, Why> {
+    let servers = nodes.iter().filter_map(|node| node.target.endpoint());
+    let questions = servers.map(|server| (server.clone(), ask(server)));
+    let mut replies = inquire(questions.collect(), limit).await.into_iter();
+    move || replies.next().unwrap_or_else(|| Err("".into()))
 }
 
 /// The key, and those of all permits that there can be.

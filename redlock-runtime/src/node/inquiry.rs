@@ -81,6 +81,9 @@ async fn of_all<I: Send + 'static, T: Send + 'static>(
     ask: impl AsyncFn(&I) -> Result<T, Why> + Send + 'static,
 ) -> Vec<Result<T, Why>> {
     let count = all.len();
+    if count == 0 {
+        return Vec::new();
+    }
     let (answer, answered) = oneshot::channel();
     let ask_all = move || {
         let runtime = tokio::runtime::Builder::new_current_thread()

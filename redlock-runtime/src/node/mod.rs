@@ -99,15 +99,19 @@ impl Target {
         }
     }
 
+    /// The server, if it is one.
+    pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Redis(endpoint) => Some(endpoint),
+            Self::Memory(_) => None,
+        }
+    }
+
     /// What the server refuses, if it is one.
     pub(crate) fn limitations(&self) -> Vec<Limitation> {
-        match self {
-            Self::Redis(endpoint) => {
-                let lacking = endpoint.lacking.lock();
-                lacking.unwrap_or_else(PoisonError::into_inner).clone()
-            }
-            Self::Memory(_) => Vec::new(),
-        }
+        let lacking = self.endpoint().map(|server| server.lacking.lock());
+        let lacking = lacking.map(|it| it.unwrap_or_else(PoisonError::into_inner).clone());
+        lacking.unwrap_or_default()
     }
 
     /// True if it is a store that fails on demand. Only the engine's runtime can speak to it.
