@@ -57,15 +57,8 @@ fn kind(text: &str) -> Option<Kind> {
     }
 }
 
-/// Such a node.
-pub(super) struct Named {
-    /// What it is called.
-    pub(super) address: String,
-    pub(super) endpoint: Endpoint,
-    /// What is said of the server itself, as in the URL of a server.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code))]
-    pub(super) url: Url,
-}
+/// Such a node: what it is called, where it is, and what is said of the server itself, as in the URL of a server.
+pub(super) type Named = (String, Endpoint, Url);
 
 /// Reads such a URL. `None` if it is none.
 pub(super) fn parse(text: &str) -> Option<Result<Named, String>> {
@@ -79,6 +72,10 @@ pub(super) fn parse(text: &str) -> Option<Result<Named, String>> {
 
 impl Kind {
     fn read(self, scheme: &str, rest: &str) -> Result<Named, String> {
+        let (one, port, form) = match self {
+            Self::Sentinels => ("a sentinel", 26379, SENTINELS),
+            Self::Cluster => ("a server", 6379, CLUSTER),
+        };
         // A password has none of these, but as `%2F` and so on.
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
@@ -86,55 +83,41 @@ impl Kind {
             Some((login, hosts)) => (format!("{login}@"), hosts),
             None => (String::new(), authority),
         };
-        let seeds = self.seeds(hosts)?;
+        let seeds = seeds(hosts, one, port, form)?;
         // Everything but where the server is, as for a server.
         let scheme = if is_tls(scheme) { "rediss" } else { "redis" };
         let url = Url::parse(&format!("{scheme}://{login}master{rest}"))
-            .map_err(|error| format!("not a URL ({error}); {}", self.form()))?;
+            .map_err(|error| format!("not a URL ({error}); {form}"))?;
         let addresses: Vec<String> = seeds.iter().map(address_text).collect();
         let (name, source, endpoint) = match self {
             Self::Sentinels => master(&url)?,
             Self::Cluster => owner(&url)?,
         };
-        Ok(Named {
-            address: format!("{}/{name}", addresses.join(",")),
-            endpoint: Endpoint {
-                discovery: Some(Arc::new(Discovery::new(source, seeds))),
-                ..endpoint
-            },
-            url,
-        })
-    }
-
-    /// The addresses that are named.
-    fn seeds(self, hosts: &str) -> Result<Vec<ConnectionAddr>, String> {
-        let (one, port, form) = match self {
-            Self::Sentinels => ("a sentinel", 26379, SENTINELS),
-            Self::Cluster => ("a server", 6379, CLUSTER),
+        let endpoint = Endpoint {
+            discovery: Some(Arc::new(Discovery::new(source, seeds))),
+            ..endpoint
         };
-        let mut seeds = Vec::new();
-        for host in hosts.split(',').map(str::trim) {
-            let mut url = Url::parse(&format!("redis://{host}"))
-                .map_err(|error| format!("not the address of {one} ({error}); {form}"))?;
-            check_host(&url)?;
-            if url.port().is_none() {
-                let _ = url.set_port(Some(port));
-            }
-            let seed = endpoint(&url)?.address;
-            if seeds.contains(&seed) {
-                return Err(format!("{one} is named twice; {form}"));
-            }
-            seeds.push(seed);
-        }
-        Ok(seeds)
+        Ok((format!("{}/{name}", addresses.join(",")), endpoint, url))
     }
+}
 
-    const fn form(self) -> &'static str {
-        match self {
-            Self::Sentinels => SENTINELS,
-            Self::Cluster => CLUSTER,
+/// The addresses that are named, each that of `one` who is asked.
+fn seeds(hosts: &str, one: &str, port: u16, form: &str) -> Result<Vec<ConnectionAddr>, String> {
+    let mut seeds = Vec::new();
+    for host in hosts.split(',').map(str::trim) {
+        let mut url = Url::parse(&format!("redis://{host}"))
+            .map_err(|error| format!("not the address of {one} ({error}); {form}"))?;
+        check_host(&url)?;
+        if url.port().is_none() {
+            let _ = url.set_port(Some(port));
         }
+        let seed = endpoint(&url)?.address;
+        if seeds.contains(&seed) {
+            return Err(format!("{one} is named twice; {form}"));
+        }
+        seeds.push(seed);
     }
+    Ok(seeds)
 }
 
 /// What sentinels call the master, and how to get there.
@@ -230,26 +213,22 @@ mod tests {
 
     #[test]
     fn the_servers_of_a_cluster_its_tag_and_the_login_are_read() {
-        let Named {
-            address, endpoint, ..
-        } = read("redis+cluster://u:p%2Cw@c1,[::1]:7000/?protocol=3&tag=my.locks");
+        let (address, endpoint, _) =
+            read("redis+cluster://u:p%2Cw@c1,[::1]:7000/?protocol=3&tag=my.locks");
         assert_eq!(address, "c1:6379,[::1]:7000/{my.locks}");
         assert_eq!(&*endpoint.tag, "{my.locks}");
         let text = format!("{endpoint:?}");
         assert!(text.contains("\"u\"") && !text.contains("p,w"), "{text}");
         for url in ["valkey+cluster://c1", "Redis+Cluster://c1/"] {
-            assert_eq!(&*read(url).endpoint.tag, "{redlock}");
+            assert_eq!(&*read(url).1.tag, "{redlock}");
         }
     }
 
     #[test]
     fn sentinels_master_database_and_logins_are_read() {
-        let node = read(
+        let (address, endpoint, _) = read(
             "redis+sentinel://u:p%2Cw@s1,[::1]:7/my-master/3?protocol=3&sentinel-user=x&sentinel-pass=y",
         );
-        let Named {
-            address, endpoint, ..
-        } = node;
         assert_eq!(address, "s1:26379,[::1]:7/my-master");
         let text = format!("{endpoint:?}");
         assert!(text.contains("database: 3"), "{text}");

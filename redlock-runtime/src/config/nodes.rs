@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use url::Url;
 
 use super::{
-    discovery_url::{self, Named},
+    discovery_url,
     problem::{ConfigProblem, ProblemKind},
     server_url::{
         SERVER, SERVER_IPV6, check_database, check_host, check_rest, endpoint, is_tls, parameter,
     },
 };
 #[cfg(feature = "tls")]
-use super::{tls::Tls, tls_nodes::Clients};
+use super::{tls::Tls, tls_nodes};
 use crate::node::{Endpoint, Login, Memory, Target, address_text};
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
@@ -66,17 +66,9 @@ pub(crate) fn parse_nodes(
 ) -> (Vec<Node>, Vec<ConfigProblem>) {
     let mut nodes = Vec::new();
     let mut problems = Vec::new();
-    #[cfg(feature = "tls")]
-    let mut clients = Clients::new(&access.tls);
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (index, url) in urls.iter().enumerate() {
-        let node = node(
-            url,
-            access,
-            #[cfg(feature = "tls")]
-            &mut clients,
-        );
-        match node {
+        match node(url, access, &mut problems) {
             Ok(node) => {
                 let first = *known.entry(node.address.to_string()).or_insert(index);
                 if first != index {
@@ -122,8 +114,6 @@ pub(crate) fn parse_nodes(
         _ => {}
     }
     problems.extend(count_problem(urls.len()));
-    #[cfg(feature = "tls")]
-    problems.extend(clients.into_problems());
     (nodes, problems)
 }
 
@@ -144,11 +134,12 @@ pub(crate) fn count_problem(count: usize) -> Option<ConfigProblem> {
     }
 }
 
-/// Reads a URL. The reasons quote nothing of it but its scheme: what is malformed may well be the password.
+/// Reads a URL, and finds `problems` in the files that it names. The reasons quote nothing of it but its scheme: what is
+/// malformed may well be the password.
 fn node(
     text: &str,
     access: &Access,
-    #[cfg(feature = "tls")] clients: &mut Clients<'_>,
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables))] problems: &mut Vec<ConfigProblem>,
 ) -> Result<Node, String> {
     let (scheme, _) = text.trim().split_once("://").unwrap_or_default();
     if cfg!(not(feature = "tls")) && is_tls(scheme) {
@@ -156,7 +147,8 @@ fn node(
             "`{scheme}` needs the feature `tls` of redlock-runtime"
         ));
     }
-    let named = match discovery_url::parse(text) {
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables))]
+    let (address, mut endpoint, url) = match discovery_url::parse(text) {
         Some(named) => named?,
         None => {
             let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
@@ -164,24 +156,18 @@ fn node(
                 return memory_node(&url);
             }
             let endpoint = one_server(&url)?;
-            let address = address_text(&endpoint.address);
-            Named {
-                address,
-                endpoint,
-                url,
-            }
+            (address_text(&endpoint.address), endpoint, url)
         }
     };
-    let mut endpoint = named.endpoint;
     #[cfg(feature = "tls")]
-    if is_tls(named.url.scheme()) {
-        endpoint.tls = clients.client(&named.url, &endpoint)?;
+    if is_tls(url.scheme()) {
+        endpoint.tls = tls_nodes::client(&url, &endpoint, &access.tls, problems)?;
     }
     if let (Login::Fixed(None), Some(login)) = (&endpoint.login, &access.login) {
         endpoint.login = login.clone();
     }
     Ok(Node {
-        address: named.address.into(),
+        address: address.into(),
         target: Target::Redis(Box::new(endpoint)),
     })
 }

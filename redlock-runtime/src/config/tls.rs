@@ -144,23 +144,6 @@ impl Tls {
         }
     }
 
-    /// Whether rustls needs the same for both.
-    pub(super) fn has_config_of(&self, other: &Self) -> bool {
-        let but_for_the_name = |tls: &Self| Self {
-            sni: None,
-            ..tls.clone()
-        };
-        but_for_the_name(self) == but_for_the_name(other)
-    }
-
-    /// What stands in the files that are named.
-    pub(super) fn read_files(&self) -> Result<Vec<Vec<u8>>, ConfigProblem> {
-        let of_client = self.certificate.iter().flat_map(|(cert, key)| [cert, key]);
-        let named = self.authorities.iter().chain(of_client);
-        let files = named.filter(|pem| matches!(pem, Pem::File(_)));
-        files.map(Pem::read).collect()
-    }
-
     /// Reads and checks what is named.
     pub(super) fn client_config(&self) -> Result<ClientConfig, ConfigProblem> {
         // Without a choice rustls panics where an application's other crates bring several providers
@@ -256,14 +239,10 @@ fn unusable(error: &Error) -> String {
 }
 
 fn bad(pem: Option<&Pem>, reason: &dyn fmt::Display) -> ConfigProblem {
-    let named = pem.map_or_else(String::new, Pem::to_string);
-    let fact = format!(
-        "TLS: {}",
-        format_args!("{named} {reason}").to_string().trim_start()
-    );
-    let setting = match pem {
-        Some(Pem::File(_)) => named,
-        _ => String::new(),
+    let (setting, fact) = match pem {
+        Some(pem @ Pem::File(_)) => (pem.to_string(), format!("TLS: {pem} {reason}")),
+        Some(pem) => (String::new(), format!("TLS: {pem} {reason}")),
+        None => (String::new(), format!("TLS: {reason}")),
     };
     ConfigProblem::new(ProblemKind::BadTls, setting, fact, "")
 }

@@ -1,11 +1,11 @@
 //! TLS in the URLs of nodes, and certificates and keys that are renewed on disk.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use url::Url;
 
 use super::{problem::ConfigProblem, server_url::TLS_PARAMETERS, tls::Tls};
-use crate::node::{Endpoint, TlsClient, TlsConfig, server_name};
+use crate::node::{Endpoint, TlsClient, server_name};
 
 /// What a URL says.
 fn tls_of(url: &Url) -> Result<Tls, String> {
@@ -25,79 +25,36 @@ fn tls_of(url: &Url) -> Result<Tls, String> {
     Ok(tls.insecure(url.fragment() == Some("insecure")))
 }
 
-/// What the nodes of a set share: mistakes are told once.
-pub(super) struct Clients<'a> {
-    of_all: &'a Tls,
-    /// `None` after a mistake.
-    known: Vec<(Tls, Option<TlsConfig>)>,
-    problems: Vec<ConfigProblem>,
-}
-
-impl<'a> Clients<'a> {
-    pub(super) const fn new(of_all: &'a Tls) -> Self {
-        Self {
-            of_all,
-            known: Vec::new(),
-            problems: Vec::new(),
-        }
+/// What a node with this URL needs, besides what is said `of_all` nodes. `None` after a mistake in what both name, which
+/// is told once for all nodes.
+pub(super) fn client(
+    url: &Url,
+    endpoint: &Endpoint,
+    of_all: &Tls,
+    problems: &mut Vec<ConfigProblem>,
+) -> Result<Option<TlsClient>, String> {
+    let tls = tls_of(url)?.or(of_all);
+    let name = tls.sni.as_deref().map(server_name);
+    let has_name = |host: &str| server_name(host).is_some();
+    if name == Some(None) || name.is_none() && !endpoint.hosts().all(has_name) {
+        return Err(
+            "no certificate can be for the server's name; write the name that it is for, as in \
+             `rediss://10.0.0.1?sni=redis.internal`"
+                .to_owned(),
+        );
     }
-
-    /// What a node with this URL needs. `None` after a mistake in what it names.
-    pub(super) fn client(
-        &mut self,
-        url: &Url,
-        endpoint: &Endpoint,
-    ) -> Result<Option<TlsClient>, String> {
-        let tls = tls_of(url)?.or(self.of_all);
-        let name = tls.sni.as_deref().map(server_name);
-        let has_name = |host: &str| server_name(host).is_some();
-        if name == Some(None) || name.is_none() && !endpoint.hosts().all(has_name) {
-            return Err(
-                "no certificate can be for the server's name; write the name that it is for, as in \
-                 `rediss://10.0.0.1?sni=redis.internal`"
-                    .to_owned(),
-            );
+    if let Err(problem) = tls.client_config() {
+        if !problems.contains(&problem) {
+            problems.push(problem);
         }
-        let is_insecure = tls.is_insecure;
-        Ok(self.config(tls).map(|config| TlsClient {
-            config,
-            name: name.flatten(),
-            is_insecure,
-        }))
+        return Ok(None);
     }
-
-    fn config(&mut self, tls: Tls) -> Option<TlsConfig> {
-        let mut known = self.known.iter();
-        if let Some((_, config)) = known.find(|(known, _)| known.has_config_of(&tls)) {
-            return config.clone();
-        }
-        let config = renewed(tls.clone());
-        let config = config.map_err(|problem| self.problems.push(problem)).ok();
-        self.known.push((tls, config.clone()));
-        config
-    }
-
-    pub(super) fn into_problems(self) -> Vec<ConfigProblem> {
-        self.problems
-    }
-}
-
-/// What rustls needs, made again when one of the files that it comes from has changed.
-///
-/// Files that cannot be used are an error, although those before them could: nobody would notice that the next start
-/// of the process fails.
-fn renewed(tls: Tls) -> Result<TlsConfig, ConfigProblem> {
-    // Before the files are read for the first time, so that what changes meanwhile is a change.
-    let from = tls.read_files()?;
-    let last = Mutex::new((Arc::new(tls.client_config()?), from));
-    Ok(Arc::new(move || {
-        let text = |problem: ConfigProblem| Arc::from(problem.to_string());
-        let from = tls.read_files().map_err(text)?;
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.1 != from {
-            *last = (Arc::new(tls.client_config().map_err(text)?), from);
-        }
-        Ok(Arc::clone(&last.0))
+    let text = |problem: ConfigProblem| Arc::from(problem.to_string());
+    Ok(Some(TlsClient {
+        is_insecure: tls.is_insecure,
+        // At each connection: the files may have been renewed.
+        config: Arc::new(move || tls.client_config().map_err(text)),
+        name: name.flatten(),
     }))
 }
 

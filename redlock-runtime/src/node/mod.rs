@@ -50,7 +50,7 @@ use redlock_protocol::{ConnectionId, Event, NodeId, Order, Why};
 #[cfg(feature = "test-util")]
 pub(crate) use self::memory::Behavior;
 #[cfg(feature = "tls")]
-pub(crate) use self::tls::{TlsClient, TlsConfig, server_name};
+pub(crate) use self::tls::{TlsClient, server_name};
 pub(crate) use self::{
     address::address_text,
     client_name::service,

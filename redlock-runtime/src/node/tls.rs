@@ -21,7 +21,7 @@ pub(crate) struct TlsClient {
 }
 
 /// Certificates and keys as they are now: they may be renewed while the process runs. May read files.
-pub(crate) type TlsConfig = Arc<dyn Fn() -> Result<Arc<ClientConfig>, Arc<str>> + Send + Sync>;
+type TlsConfig = Arc<dyn Fn() -> Result<ClientConfig, Arc<str>> + Send + Sync>;
 
 impl TlsClient {
     pub(super) async fn connect(
@@ -37,7 +37,8 @@ impl TlsClient {
             Some(name) => name.clone(),
             None => server_name(host).ok_or(NO_NAME)?,
         };
-        let stream = TlsConnector::from(config).connect(name, socket).await;
+        let connector = TlsConnector::from(Arc::new(config));
+        let stream = connector.connect(name, socket).await;
         stream.map_err(|error| in_handshake(&error))
     }
 }
