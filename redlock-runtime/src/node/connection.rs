@@ -1,4 +1,4 @@
-//! One connection to a Redis server, with the scripts loaded.
+//! How a connection to a Redis server is made, with the scripts loaded.
 
 use std::{
     collections::BTreeMap,
@@ -24,33 +24,22 @@ use crate::{
     script::{self, Word, words},
 };
 
-/// A connection that is ready for requests, and what the server tells of itself.
-pub(super) struct Connection {
-    pub(super) wire: Wire,
-    pub(super) facts: Facts,
-    /// What follows the name of its process in the name of the connection.
-    pub(super) term: Arc<str>,
-}
-
-impl Connection {
-    /// Connects, signs in, and makes the server know the scripts. Has no time limit of its own:
-    /// the protocol gives it up by dropping it.
-    pub(super) async fn open(endpoint: &Endpoint, seat: Option<&Seat>) -> Result<Self, Why> {
-        let (mut wire, master) = enter(endpoint, seat).await?;
-        let facts = prepare(&mut wire, endpoint).await?;
-        let (Some(discovery), Some(master)) = (&endpoint.discovery, master) else {
-            let term = "".into();
-            return Ok(Self { wire, facts, term });
-        };
-        let hash = script::node_hash(endpoint.database);
-        let marker = vec![Word::Text("HGET"), Word::Key(&hash), Word::Text("server")];
-        let marker: Option<String> = wire.ask(marker).await?;
-        // Last: what the server tells unasked from then on is not passed over.
-        discovery.confirm(&mut wire, &master, endpoint).await?;
-        let facts = discovery.check(&master, facts, marker.as_deref())?;
-        let term = discovery.source.term(&master).into();
-        Ok(Self { wire, facts, term })
-    }
+/// Connects, signs in, makes the server know the scripts, and asks what it tells of itself. Has no time limit of its own:
+/// the protocol gives it up by dropping it.
+pub(super) async fn open(endpoint: &Endpoint, seat: Option<&Seat>) -> Result<(Wire, Facts), Why> {
+    let (mut wire, master) = enter(endpoint, seat).await?;
+    let facts = prepare(&mut wire, endpoint).await?;
+    let (Some(discovery), Some(master)) = (&endpoint.discovery, master) else {
+        return Ok((wire, facts));
+    };
+    let hash = script::node_hash(endpoint.database);
+    let marker = vec![Word::Text("HGET"), Word::Key(&hash), Word::Text("server")];
+    let marker: Option<String> = wire.ask(marker).await?;
+    // Last: what the server tells unasked from then on is not passed over.
+    discovery.confirm(&mut wire, &master, endpoint).await?;
+    let facts = discovery.check(&master, facts, marker.as_deref())?;
+    wire.term = discovery.source.term(&master);
+    Ok((wire, facts))
 }
 
 /// Connects, signs in, and goes to the database.
@@ -58,16 +47,17 @@ pub(super) async fn enter(
     endpoint: &Endpoint,
     seat: Option<&Seat>,
 ) -> Result<(Wire, Option<Master>), Why> {
-    let (stream, master) = match &endpoint.discovery {
+    let (mut wire, master) = match &endpoint.discovery {
         Some(discovery) => {
-            let (stream, master) = discovery.connect(endpoint, seat).await?;
-            (stream, Some(master))
+            let (wire, master) = discovery.connect(endpoint, seat).await?;
+            (wire, Some(master))
         }
-        None => (stream::to(endpoint, &endpoint.address, seat).await?, None),
+        None => {
+            let stream = stream::to(endpoint, &endpoint.address, seat).await?;
+            let wire = sign_in(stream, &endpoint.address, &endpoint.login).await?;
+            (wire, None)
+        }
     };
-    let found = master.as_ref().map(|master| &master.address);
-    let address = found.unwrap_or(&endpoint.address);
-    let mut wire = sign_in(stream, address, &endpoint.login).await?;
     wire.tag = Arc::clone(&endpoint.tag);
     if endpoint.database != 0 {
         let database = endpoint.database.to_string();
@@ -221,9 +211,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let opened = runtime
-            .unwrap()
-            .block_on(Connection::open(&info.into(), None));
+        let opened = runtime.unwrap().block_on(open(&info.into(), None));
         opened.err().expect("it does not let us in").text
     }
 

@@ -45,7 +45,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redlock_protocol::{ConnectionId, Event, NodeId, Order, Why};
+use redlock_protocol::{ConnectionId, Event, Facts, NodeId, Order, Why};
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::memory::Behavior;
@@ -70,8 +70,8 @@ pub use self::{
     reason::{of_server, rejection},
 };
 use self::{
-    connection::Connection,
     session::{Refused, Session},
+    wire::Wire,
 };
 use crate::{clock::Clock, limitation::Limitation, script};
 
@@ -128,8 +128,6 @@ pub(crate) struct Server {
     client_name: Arc<str>,
     /// Of its socket, unless the socket belongs to the engine's runtime.
     seat: Option<Seat>,
-    /// The name of what the library keeps there beside the locks.
-    hash: String,
     state: State,
     /// The last one that was asked for.
     connection: ConnectionId,
@@ -143,7 +141,7 @@ pub(crate) struct Server {
 
 enum State {
     Idle,
-    Opening(BoxFuture<'static, Result<Connection, Why>>),
+    Opening(BoxFuture<'static, Result<(Wire, Facts), Why>>),
     Open(Box<Session>),
 }
 
@@ -156,7 +154,6 @@ impl Server {
     ) -> Self {
         Self {
             node,
-            hash: script::node_hash(endpoint.database),
             endpoint: Arc::from(endpoint),
             client_name,
             seat,
@@ -171,7 +168,7 @@ impl Server {
     /// Makes a connection, which comes out of [`poll`](Self::poll).
     pub(crate) fn connect(&mut self, connection: ConnectionId) {
         let (endpoint, seat) = (Arc::clone(&self.endpoint), self.seat.clone());
-        let opening = async move { Connection::open(&endpoint, seat.as_ref()).await };
+        let opening = async move { connection::open(&endpoint, seat.as_ref()).await };
         self.state = State::Opening(Box::pin(opening));
         self.connection = connection;
         self.has_work = true;
@@ -193,7 +190,7 @@ impl Server {
     /// the protocol learns of the broken connection and counts whatever was on it as unanswered.
     pub(crate) fn send(&mut self, order: Order) {
         if let State::Open(session) = &mut self.state {
-            session.send(order.request, order.body, &self.hash);
+            session.send(order.request, order.body);
             self.has_work = true;
         }
     }
@@ -247,21 +244,22 @@ impl Server {
             let Poll::Ready(opened) = opening.poll_unpin(cx) else {
                 return Ok(false);
             };
-            let Connection { wire, facts, term } = opened?;
+            let (wire, facts) = opened?;
             events.push(Event::Connected {
                 node,
                 connection,
                 facts,
             });
-            let mut session = Session::new(wire, mem::take(&mut self.refused));
-            session.introduce(&self.client_name, term);
+            let hash = script::node_hash(self.endpoint.database);
+            let mut session = Session::new(wire, node, hash, mem::take(&mut self.refused));
+            session.introduce(&self.client_name);
             self.state = State::Open(Box::new(session));
         }
         let State::Open(session) = &mut self.state else {
             return Ok(false);
         };
-        let polled = session.poll(node, &self.hash, cx, events);
-        polled.inspect_err(|_| self.refused = session.refused())
+        let polled = session.poll(cx, events);
+        polled.inspect_err(|_| self.refused = mem::take(&mut session.refused))
     }
 
     /// Polls it within the runtime of the engine: a connection is made there, and can be used

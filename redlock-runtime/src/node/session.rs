@@ -7,7 +7,6 @@
 use std::{
     collections::VecDeque,
     mem::{self, Discriminant},
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -36,6 +35,9 @@ const MOST_TOGETHER: usize = 32;
 
 pub(super) struct Session {
     wire: Wire,
+    node: NodeId,
+    /// The name of what the library keeps there beside the locks.
+    hash: String,
     /// Of one kind, and to be written before anything else is.
     together: Vec<Asked>,
     /// What the next replies are for, in their order.
@@ -43,9 +45,8 @@ pub(super) struct Session {
     /// The scripts that the server did not know when it was asked last. The next command of that kind
     /// brings the text, and from then on the server knows it.
     unknown: Vec<Script>,
-    refused: Refused,
-    /// What follows the name of the process in the name of the connection.
-    term: Arc<str>,
+    /// The next session has to know it.
+    pub(super) refused: Refused,
 }
 
 /// Commands for several requests that are not to be used: the server has refused one, because it may not
@@ -81,28 +82,22 @@ enum Owed {
 
 impl Session {
     /// `refused` is what the session before has left.
-    pub(super) fn new(wire: Wire, refused: Refused) -> Self {
+    pub(super) fn new(wire: Wire, node: NodeId, hash: String, refused: Refused) -> Self {
         Self {
             wire,
+            node,
+            hash,
             together: Vec::new(),
             owed: VecDeque::new(),
             unknown: Vec::new(),
             refused,
-            term: "".into(),
         }
     }
 
-    /// Says what the connection is called: nothing depends on it, so a server may refuse it. `term` is said behind
-    /// the name of the server's process.
-    pub(super) fn introduce(&mut self, name: &str, term: Arc<str>) {
+    /// Says what the connection is called: nothing depends on it, so a server may refuse it.
+    pub(super) fn introduce(&mut self, name: &str) {
         self.wire.put(&script::words(["CLIENT", "SETNAME", name]));
         self.owed.push_back(Owed::Nothing);
-        self.term = term;
-    }
-
-    /// What the next session has to know.
-    pub(super) fn refused(&mut self) -> Refused {
-        mem::take(&mut self.refused)
     }
 
     /// It has so much to answer that what is asked now can wait for more.
@@ -115,14 +110,14 @@ impl Session {
     }
 
     /// Takes a request on. It is written with the next poll.
-    pub(super) fn send(&mut self, request: RequestId, body: Request, hash: &str) {
+    pub(super) fn send(&mut self, request: RequestId, body: Request) {
         let kind =
             script::kind(&body).filter(|kind| !self.refused.contains(&mem::discriminant(kind)));
         let first = self.together.first();
         if first.is_some_and(|(_, first)| script::kind(first) != kind)
             || self.together.len() == MOST_TOGETHER
         {
-            self.write_together(hash);
+            self.write_together();
         }
         match kind {
             Some(_) => {
@@ -130,43 +125,41 @@ impl Session {
                     .reserve(1 + MOST_TOGETHER - self.together.len());
                 self.together.push((request, body));
             }
-            None => self.write((request, body), hash),
+            None => self.write((request, body)),
         }
     }
 
-    fn write_together(&mut self, hash: &str) {
-        let kind = self
-            .together
-            .first()
-            .and_then(|(_, first)| script::kind(first));
+    fn write_together(&mut self) {
+        let first = self.together.first();
+        let kind = first.and_then(|(_, first)| script::kind(first));
         match kind {
             Some(kind) if self.together.len() > 1 => {
                 let asked = mem::take(&mut self.together);
-                self.write_many(kind, asked, hash);
+                self.write_many(kind, asked);
             }
             _ => {
                 if let Some(asked) = self.together.pop() {
-                    self.write(asked, hash);
+                    self.write(asked);
                 }
             }
         }
     }
 
-    fn write(&mut self, (request, body): Asked, hash: &str) {
+    fn write(&mut self, (request, body): Asked) {
         let with_source = self.is_to_bring(Script::of(&body));
         self.write_preface(&body);
-        let command = script::command(&body, hash, with_source);
+        let command = script::command(&body, &self.hash, with_source);
         self.wire.put(&command);
         self.owed.push_back(Owed::One((request, body)));
     }
 
-    fn write_many(&mut self, kind: Kind, asked: Vec<Asked>, hash: &str) {
+    fn write_many(&mut self, kind: Kind, asked: Vec<Asked>) {
         let with_source = self.is_to_bring(Script::ForMany(mem::discriminant(&kind)));
         if let Some((_, first)) = asked.first() {
             self.write_preface(first);
         }
         let requests = asked.iter().map(|(_, body)| body);
-        let command = script::command_for_many(kind, requests, hash, with_source);
+        let command = script::command_for_many(kind, requests, &self.hash, with_source);
         self.wire.put(&command);
         self.owed.push_back(Owed::Many(kind, asked));
     }
@@ -191,20 +184,19 @@ impl Session {
         &mut self,
         (request, body): Asked,
         answer: Value,
-        hash: &str,
         tell: impl FnOnce(RequestId, Reply),
     ) {
         if reply::lacks_script(&answer) {
             self.unknown.push(Script::of(&body));
             if !matches!(body, Request::Vote(..)) {
-                return self.write((request, body), hash);
+                return self.write((request, body));
             }
         }
         let reply = match reply::parse(&body, answer) {
             Reply::Identity {
                 server: Some(process),
             } => Reply::Identity {
-                server: Some(format!("{process}{}", self.term).into()),
+                server: Some(format!("{process}{}", self.wire.term).into()),
             },
             reply => reply,
         };
@@ -217,7 +209,6 @@ impl Session {
         kind: Kind,
         asked: Vec<Asked>,
         answer: Value,
-        hash: &str,
         mut tell: impl FnMut(RequestId, Reply),
     ) {
         match answer {
@@ -225,7 +216,7 @@ impl Session {
                 for ((request, body), answer) in asked.into_iter().zip(answers) {
                     // See `Kind::Watch`.
                     if kind == Kind::Watch && answer == Value::Nil {
-                        self.write((request, body), hash);
+                        self.write((request, body));
                     } else {
                         tell(request, reply::parse(&body, answer));
                     }
@@ -235,7 +226,7 @@ impl Session {
                 // Whichever of them it was for, if it was not for the command itself. Extensions do no harm
                 // either if they come late: their round does not count them any more.
                 self.refused.push(mem::discriminant(&kind));
-                asked.into_iter().for_each(|asked| self.write(asked, hash));
+                asked.into_iter().for_each(|asked| self.write(asked));
             }
             answer => {
                 let reply = match answer {
@@ -259,13 +250,11 @@ impl Session {
     /// broken.
     pub(super) fn poll(
         &mut self,
-        node: NodeId,
-        hash: &str,
         cx: &mut Context<'_>,
         events: &mut Vec<Event>,
     ) -> Result<bool, Why> {
-        self.write_together(hash);
-        let written = self.wire.poll_write(cx);
+        self.write_together();
+        let (node, written) = (self.node, self.wire.poll_write(cx));
         let most = events.len() + MOST_AT_ONCE;
         let mut has_replied = false;
         for _ in 0..MOST_AT_ONCE {
@@ -293,7 +282,7 @@ impl Session {
             match value {
                 Value::Push { kind, data } => {
                     let keys = connection::changed_keys(&kind, data, &self.wire.tag);
-                    if !self.term.is_empty() && keys.contains(&None) {
+                    if !self.wire.term.is_empty() && keys.contains(&None) {
                         // Maybe as a replica: see `discovery`.
                         return Err("all its keys were deleted".into());
                     }
@@ -305,9 +294,9 @@ impl Session {
                     let owed = self.owed.pop_front();
                     let others = self.owed.len();
                     match owed {
-                        Some(Owed::One(asked)) => self.on_answer(asked, answer, hash, tell),
+                        Some(Owed::One(asked)) => self.on_answer(asked, answer, tell),
                         Some(Owed::Many(kind, asked)) => {
-                            self.on_answers(kind, asked, answer, hash, tell);
+                            self.on_answers(kind, asked, answer, tell);
                         }
                         Some(Owed::Nothing) => {}
                         None => return Err(connection::unasked(&answer)),

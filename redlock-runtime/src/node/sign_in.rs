@@ -42,7 +42,8 @@ pub(super) async fn sign_in(
             // Valkey 9 does not even say what it does not know to those who have not signed in; `HELLO` with
             // a password is never refused so.
             let is_hidden = credentials.is_some() && error.code() == "NOAUTH";
-            Err(match is_hidden || is_unknown(&error) {
+            let is_unknown = rejection(&error) == Rejection::UnknownCommand;
+            Err(match is_hidden || is_unknown || error.code() == "NOPROTO" {
                 true => Why::new(WhyKind::TooOld, WITHOUT_RESP3),
                 false => Why {
                     text: reason(&without_secrets(&error, credentials)),
@@ -92,8 +93,4 @@ fn without_secrets(error: &ServerError, credentials: Option<&Credentials>) -> St
         true => "the server does not know how to sign in".to_owned(),
         false => text,
     }
-}
-
-fn is_unknown(error: &ServerError) -> bool {
-    error.code() == "NOPROTO" || rejection(error) == Rejection::UnknownCommand
 }

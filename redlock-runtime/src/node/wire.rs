@@ -29,8 +29,13 @@ const LARGE: usize = 256 << 10;
 /// On a connection on which nothing is watched yet a server has nearly nothing to say by itself.
 const MOST_PUSHES: usize = 64;
 
+/// Fails when the connection must not be used any more. The context is woken then.
+pub(super) type Guard = Box<dyn FnMut(&mut Context<'_>) -> Result<(), Why> + Send>;
+
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
+    /// Asked before each read and write, if it is not always the server that was meant.
+    pub(super) guard: Option<Guard>,
     out: Vec<u8>,
     /// How much of `out` has been written.
     written: usize,
@@ -44,12 +49,15 @@ pub(super) struct Wire {
     pub(super) has_met_too_large: bool,
     /// What all keys begin with on the server.
     pub(super) tag: Arc<str>,
+    /// What stands behind its process where the server is named, if others have named it.
+    pub(super) term: String,
 }
 
 impl Wire {
     pub(super) fn new(stream: Box<dyn Stream>) -> Self {
         Self {
             stream,
+            guard: None,
             out: Vec::new(),
             written: 0,
             is_flushed: true,
@@ -59,6 +67,7 @@ impl Wire {
             reader: Reader::default(),
             has_met_too_large: false,
             tag: "".into(),
+            term: String::new(),
         }
     }
 
@@ -70,6 +79,7 @@ impl Wire {
     /// Writes what can be written. `cx` is woken when more can be.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Why> {
         while self.written < self.out.len() {
+            self.check(cx)?;
             let rest = &self.out[self.written..];
             let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, rest) else {
                 self.forget_written();
@@ -91,6 +101,10 @@ impl Wire {
             self.is_flushed = true;
         }
         Ok(())
+    }
+
+    fn check(&mut self, cx: &mut Context<'_>) -> Result<(), Why> {
+        self.guard.as_mut().map_or(Ok(()), |guard| guard(cx))
     }
 
     /// A server that reads as fast as commands are queued, and no faster, leaves some of them here at all
@@ -134,6 +148,7 @@ impl Wire {
                 self.received.resize(2 * self.received.len(), 0);
             }
         }
+        self.check(cx)?;
         let mut buffer = ReadBuf::new(&mut self.received[self.end..]);
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
         let length = buffer.filled().len();

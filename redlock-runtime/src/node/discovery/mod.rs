@@ -33,22 +33,15 @@ mod sentinel;
 pub(super) mod source;
 
 use std::{
-    io,
-    pin::Pin,
     sync::{Arc, PoisonError},
-    task::{Context, Poll},
+    task::Poll,
     time::Duration,
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::ConnectionAddr;
 use redlock_protocol::{Facts, Instant, Why, WhyKind};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::watch,
-    task::JoinSet,
-    time::timeout,
-};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use self::source::Answer;
 pub(crate) use self::{
@@ -56,8 +49,12 @@ pub(crate) use self::{
     source::{Discovery, Master, Source},
 };
 use super::{
-    carrier::Stream, endpoint::Endpoint, reason::reason, sign_in::sign_in, sockets::Seat, stream,
-    wire::Wire,
+    endpoint::Endpoint,
+    reason::reason,
+    sign_in::sign_in,
+    sockets::Seat,
+    stream,
+    wire::{Guard, Wire},
 };
 use crate::clock;
 
@@ -91,12 +88,12 @@ struct Peers {
 }
 
 impl Discovery {
-    /// A connection to the master that a majority names. It ends when none does so any more.
+    /// Connects to the master that a majority names, and signs in. The connection ends when none does so any more.
     pub(super) async fn connect(
         self: &Arc<Self>,
         endpoint: &Endpoint,
         seat: Option<&Seat>,
-    ) -> Result<(Box<dyn Stream>, Master), Why> {
+    ) -> Result<(Wire, Master), Why> {
         let asked = clock::now();
         let mut peers = Peers {
             all: Vec::new(),
@@ -118,13 +115,9 @@ impl Discovery {
             text: reason(&format_args!("{master}: {why}")),
             ..why
         })?;
-        let guarded = Guarded {
-            stream,
-            until,
-            watching,
-            end: None,
-        };
-        Ok((Box::new(guarded), master))
+        let mut wire = sign_in(stream, &master.address, &endpoint.login).await?;
+        wire.guard = Some(guard(until, watching));
+        Ok((wire, master))
     }
 
     fn note(&self, master: &Master) {
@@ -314,59 +307,21 @@ impl Discovery {
     }
 }
 
-/// A stream to the master that is used only for as long as it is known to be the master.
-struct Guarded {
-    stream: Box<dyn Stream>,
-    until: watch::Receiver<Instant>,
-    /// Says why it is not the master any more.
-    watching: JoinSet<Arc<str>>,
-    end: Option<Arc<str>>,
-}
-
-impl Guarded {
-    /// `cx` is woken when it is the master no more.
-    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if self.end.is_none()
-            && let Poll::Ready(end) = self.watching.poll_join_next(cx)
+/// Fails once nothing says any more that it is the master: its `watching` has ended, or the time `until` which that has
+/// trusted it.
+fn guard(until: watch::Receiver<Instant>, mut watching: JoinSet<Arc<str>>) -> Guard {
+    let mut end: Option<Arc<str>> = None;
+    Box::new(move |cx| {
+        if end.is_none()
+            && let Poll::Ready(ended) = watching.poll_join_next(cx)
         {
-            let end = end.and_then(Result::ok);
-            self.end = Some(end.unwrap_or_else(|| "the runtime has ended".into()));
+            let ended = ended.and_then(Result::ok);
+            end = Some(ended.unwrap_or_else(|| "the runtime has ended".into()));
         }
-        let reason = match &self.end {
-            Some(reason) => reason,
-            None if clock::now() < *self.until.borrow() => return Ok(()),
-            None => "no majority says any more that it is the master",
-        };
-        Err(io::Error::other(reason.to_owned()))
-    }
-}
-
-impl AsyncRead for Guarded {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Guarded {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
+        match &end {
+            Some(reason) => Err(Arc::clone(reason).into()),
+            None if clock::now() < *until.borrow() => Ok(()),
+            None => Err("no majority says any more that it is the master".into()),
+        }
+    })
 }

@@ -369,8 +369,8 @@ async fn only_a_master_with_data_of_its_own_is_durable() {
     let info = redis::IntoConnectionInfo::into_connection_info(server.url(3)).unwrap();
     let endpoint = info.into();
     let facts = async || {
-        let opened = connection::Connection::open(&endpoint, None).await;
-        opened.map(|connection| connection.facts)
+        let opened = connection::open(&endpoint, None).await;
+        opened.map(|(_, facts)| facts)
     };
     let first = facts().await.unwrap();
     assert!(first.is_durable && first.tells_changes && first.server.is_some());

@@ -32,7 +32,12 @@ async fn asked(requests: usize) -> (Server, UnixStream) {
     let info = redis::IntoConnectionInfo::into_connection_info("redis://127.0.0.1:1");
     let endpoint = Endpoint::from(info.unwrap());
     let mut server = Server::new(NODE, Box::new(endpoint), "listener".into(), None);
-    let session = Session::new(Wire::new(Box::new(ours)), Refused::new());
+    let session = Session::new(
+        Wire::new(Box::new(ours)),
+        NODE,
+        String::new(),
+        Refused::new(),
+    );
     server.connection = CONNECTION;
     server.state = State::Open(Box::new(session));
     for request in 0..requests {

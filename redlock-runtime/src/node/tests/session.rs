@@ -22,7 +22,9 @@ use crate::node::{
     wire::Wire,
 };
 
-const HASH: &str = "hash";
+fn over(wire: Wire, refused: Refused) -> Session {
+    Session::new(wire, NodeId(0), "hash".to_owned(), refused)
+}
 
 /// A server that tells of changes without end.
 fn endless(buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -45,13 +47,13 @@ impl Wake for Woken {
 #[test]
 fn a_server_that_writes_without_end_leaves_the_others_their_turn() {
     let wire = wire(endless, |bytes| Poll::Ready(Ok(bytes.len())));
-    let mut session = Session::new(wire, Refused::new());
+    let mut session = over(wire, Refused::new());
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
     let mut events = Vec::new();
     for round in 1..=3 {
-        let polled = session.poll(NodeId(0), HASH, &mut cx, &mut events);
+        let polled = session.poll(&mut cx, &mut events);
         assert_eq!(polled, Ok(false));
         assert_eq!(events.len(), round * MOST_AT_ONCE);
         assert_eq!(woken.0.load(Ordering::Relaxed), round);
@@ -64,16 +66,16 @@ fn replies_to_many_requests_leave_the_others_their_turn_too() {
     let replies =
         format!("*{TOGETHER}\r\n{}", ":0\r\n".repeat(TOGETHER)).repeat(2 * MOST_AT_ONCE / TOGETHER);
     let wire = says(replies.leak().as_bytes(), &Arc::default());
-    let mut session = Session::new(wire, Refused::new());
+    let mut session = over(wire, Refused::new());
     for number in 0..2 * MOST_AT_ONCE {
-        session.send(RequestId(number as u64), extend("a"), HASH);
+        session.send(RequestId(number as u64), extend("a"));
     }
     let mut cx = Context::from_waker(Waker::noop());
     let mut events = Vec::new();
-    let polled = session.poll(NodeId(0), HASH, &mut cx, &mut events);
+    let polled = session.poll(&mut cx, &mut events);
     assert_eq!(polled, Ok(true));
     assert_eq!(events.len(), MOST_AT_ONCE);
-    let polled = session.poll(NodeId(0), HASH, &mut cx, &mut events);
+    let polled = session.poll(&mut cx, &mut events);
     assert_eq!(polled, Ok(true));
     assert_eq!(events.len(), 2 * MOST_AT_ONCE);
 }
@@ -82,10 +84,10 @@ fn replies_to_many_requests_leave_the_others_their_turn_too() {
 fn what_has_come_in_counts_though_nothing_can_be_written_any_more() {
     let mut wire = wire(endless, broken);
     wire.put(&[]);
-    let mut session = Session::new(wire, Refused::new());
+    let mut session = over(wire, Refused::new());
     let mut cx = Context::from_waker(Waker::noop());
     let mut events = Vec::new();
-    let _ = session.poll(NodeId(0), HASH, &mut cx, &mut events);
+    let _ = session.poll(&mut cx, &mut events);
     assert_eq!(events.len(), MOST_AT_ONCE);
 }
 
@@ -102,14 +104,14 @@ fn says(replies: &'static [u8], written: &Arc<Mutex<Vec<u8>>>) -> Wire {
 /// were sent, with their keys and numbers, and what the protocol was told.
 fn send_all(requests: &[Request], replies: &'static [u8]) -> (Vec<String>, Vec<(u64, Reply)>) {
     let written = Arc::default();
-    let mut session = Session::new(says(replies, &written), Refused::new());
+    let mut session = over(says(replies, &written), Refused::new());
     let mut events = Vec::new();
     for (number, request) in (1..).zip(requests) {
-        session.send(RequestId(number), request.clone(), HASH);
+        session.send(RequestId(number), request.clone());
     }
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..2 {
-        let polled = session.poll(NodeId(0), HASH, &mut cx, &mut events);
+        let polled = session.poll(&mut cx, &mut events);
         assert_eq!(polled, Ok(false));
     }
     let told = events.into_iter().map(|event| match event {
@@ -281,21 +283,21 @@ fn a_key_that_is_not_there_is_read_by_itself() {
 #[test]
 fn values_that_are_too_large_together_are_read_one_by_one_from_then_on() {
     let wire = says(b"+OK\r\n*2\r\n$16777300\r\n", &Arc::default());
-    let mut before = Session::new(wire, Refused::new());
+    let mut before = over(wire, Refused::new());
     let mut cx = Context::from_waker(Waker::noop());
     for number in [1, 2] {
-        before.send(RequestId(number), read("a"), HASH);
+        before.send(RequestId(number), read("a"));
     }
     let mut events = Vec::new();
-    let broken = before.poll(NodeId(0), HASH, &mut cx, &mut events);
+    let broken = before.poll(&mut cx, &mut events);
     assert!(broken.is_err() && events.is_empty());
 
     let written = Arc::new(Mutex::new(Vec::new()));
-    let mut session = Session::new(says(b"", &written), before.refused());
+    let mut session = over(says(b"", &written), before.refused);
     for (number, key) in [(3, "a"), (4, "b")] {
-        session.send(RequestId(number), read(key), HASH);
+        session.send(RequestId(number), read(key));
     }
-    let polled = session.poll(NodeId(0), HASH, &mut cx, &mut events);
+    let polled = session.poll(&mut cx, &mut events);
     assert_eq!(polled, Ok(false));
     let sent = commands(&written.lock().unwrap());
     assert_eq!(sent, ["CLIENT", "GET a", "CLIENT", "GET b"]);
