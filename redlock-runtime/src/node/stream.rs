@@ -1,7 +1,5 @@
 //! A way to a server: TCP, TLS or a socket of the file system.
 
-use std::io;
-
 use futures_util::future::select_ok;
 use redis::ConnectionAddr;
 use redlock_protocol::{Why, WhyKind};
@@ -43,10 +41,6 @@ pub(super) async fn to(
     Ok(stream)
 }
 
-/// Of each socket: how long it is idle before the kernel looks after the other end.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(15);
-
 /// Tries all addresses of a host at once: one that does not answer delays no connection to the others.
 async fn tcp(host: &str, port: u16) -> Result<TcpStream, Why> {
     let found = lookup_host((host, port)).await;
@@ -58,19 +52,6 @@ async fn tcp(host: &str, port: u16) -> Result<TcpStream, Why> {
     let attempts = addresses.into_iter().map(TcpStream::connect).map(Box::pin);
     let connected = select_ok(attempts).await;
     let (stream, _) = connected.map_err(|error| of_io(&error))?;
-    set_options(&stream).map_err(|error| of_io(&error))?;
+    stream.set_nodelay(true).map_err(|error| of_io(&error))?;
     Ok(stream)
-}
-
-fn set_options(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    // Requests in their interval tell more of a server; the kernel also keeps connections to Sentinels.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
-        set_socket_keepalive(stream, true)?;
-        set_tcp_keepidle(stream, KEEPALIVE)?;
-        set_tcp_keepintvl(stream, KEEPALIVE)?;
-    }
-    Ok(())
 }
