@@ -9,18 +9,10 @@ use std::{
 
 use tokio::{runtime::Handle, task::coop};
 
-use crate::{
-    config::{ConfigError, ConfigProblem, ProblemKind},
-    engine::Engine,
-};
-
-/// Fails where `engine` could not answer while this thread waits, or other tasks would wait with it.
-pub(crate) fn refuse(engine: &Engine) -> Result<(), ConfigError> {
-    refuse_if(engine.needs_threads_of_others())
-}
+use crate::config::{ConfigError, ConfigProblem, ProblemKind};
 
 /// Fails in a task, and if what is waited for may have no other thread than this one.
-pub(crate) fn refuse_if(needs_this_thread: bool) -> Result<(), ConfigError> {
+pub(crate) fn refuse(needs_this_thread: bool) -> Result<(), ConfigError> {
     let (fact, remedy) = if is_polled() {
         (
             "waiting for a lock would block a thread of the async runtime",

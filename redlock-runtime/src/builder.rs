@@ -329,7 +329,7 @@ impl Builder {
     /// # Errors
     /// As [`build`](Self::build). [`BlocksRuntime`](ProblemKind::BlocksRuntime) within a task of a tokio runtime.
     pub fn build_blocking(self) -> Result<Redlock, ConfigError> {
-        blocking::refuse_if(false)?;
+        blocking::refuse(false)?;
         blocking::block_on(self.build())
     }
 
@@ -339,7 +339,7 @@ impl Builder {
     /// # Errors
     /// As [`install`](Self::install) and [`build_blocking`](Self::build_blocking).
     pub fn install_blocking(self) -> Result<Installed, ConfigError> {
-        blocking::refuse_if(false)?;
+        blocking::refuse(false)?;
         blocking::block_on(self.install())
     }
 

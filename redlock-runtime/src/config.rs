@@ -231,10 +231,11 @@ pub(crate) fn problems_of_sections(settings: &Settings) -> Vec<ConfigProblem> {
         let key = format!("{}{}", settings.key_prefix, section.key);
         let of_key = reserved_key(&key);
         let of_options = section.options().params(settings, false).err();
-        let problems = of_options.into_iter().flat_map(ConfigError::into_problems);
-        problems
-            .chain(of_key)
-            .map(|problem| problem.in_section(section))
+        let problems = of_options.into_iter().flat_map(|error| error.problems);
+        problems.chain(of_key).map(|problem| ConfigProblem {
+            section: Some(section),
+            ..problem
+        })
     });
     problems.collect()
 }

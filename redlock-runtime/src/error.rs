@@ -78,7 +78,7 @@ pub enum LockError {
 #[derive(Clone, Debug)]
 pub struct Report(Box<Circumstances>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Circumstances {
     name: Option<&'static str>,
     outer_name: Option<&'static str>,
@@ -86,8 +86,8 @@ struct Circumstances {
     elapsed: Duration,
     retry_after: Option<Duration>,
     verdicts: Vec<NodeVerdict>,
-    /// The call was to wait for the lock.
-    waits: bool,
+    /// The call was not to wait for the lock.
+    asked_once: bool,
     value: Option<String>,
 }
 
@@ -176,18 +176,14 @@ impl Report {
     pub(crate) fn new(name: Option<&'static str>, key: Arc<str>, elapsed: Duration) -> Self {
         Self(Box::new(Circumstances {
             name,
-            outer_name: None,
             key,
             elapsed,
-            retry_after: None,
-            verdicts: Vec::new(),
-            waits: true,
-            value: None,
+            ..Circumstances::default()
         }))
     }
 
-    pub(crate) fn waits(mut self, waits: bool) -> Self {
-        self.0.waits = waits;
+    pub(crate) fn asked_once(mut self, asked_once: bool) -> Self {
+        self.0.asked_once = asked_once;
         self
     }
 
@@ -215,9 +211,7 @@ impl Report {
         self.0.retry_after = after;
         self
     }
-}
 
-impl Report {
     /// Returns the name of the section: the `name` of the attribute or of the lock, by default the path of the
     /// annotated function. `None` if the lock has neither.
     #[must_use]
@@ -295,10 +289,13 @@ impl LockError {
     /// Returns the text without what the caller can do.
     #[must_use]
     pub fn fact(&self) -> String {
-        let mut fact = String::new();
-        // A string takes it all.
-        let _ = self.write_fact(&mut fact);
-        fact
+        let lock = self.report().map_or_else(String::new, |report| {
+            let name = report.name().map(|name| format!(" of `{name}`"));
+            format!("lock `{}`{}", shown(report.key()), name.unwrap_or_default())
+        });
+        let verdicts = self.verdicts().iter();
+        let verdicts = listed(verdicts.map(|it| (&*it.node, it)));
+        format!("{lock}{}{verdicts}", self.happened())
     }
 
     /// Returns true if no node is to blame: the body took longer than its lease.
@@ -306,65 +303,46 @@ impl LockError {
     pub fn is_short_of_time(&self) -> bool {
         matches!(self, Self::Expired(report) if report.verdicts().is_empty())
     }
-}
 
-impl LockError {
-    fn write_fact(&self, f: &mut dyn fmt::Write) -> fmt::Result {
-        if let Some(report) = self.report() {
-            write!(f, "lock `{}`", shown(report.key()))?;
-            if let Some(name) = report.name() {
-                write!(f, " of `{name}`")?;
-            }
-        }
+    fn happened(&self) -> String {
         let elapsed = self.elapsed();
         match self {
-            Self::Contended(report) => write_contended(report, f)?,
+            Self::Contended(report) => contended(report),
             Self::NoQuorum(report) => {
                 let why = match report.is_rejected() {
                     true => "too many nodes rejected the request",
                     false => "too few nodes answered in time for a majority",
                 };
-                write!(f, ": {why} (after {elapsed:.1?})")?;
+                format!(": {why} (after {elapsed:.1?})")
             }
-            Self::Quarantined(report) => write_quarantined(report, f)?,
-            Self::Lost(_) => write!(
-                f,
+            Self::Quarantined(report) => quarantine(report),
+            Self::Lost(_) => format!(
                 " was lost while it was held: no majority of nodes is known to have its key any more \
                  (acquisition began {elapsed:.1?} ago)"
-            )?,
-            Self::Expired(_) => write!(
-                f,
-                " expired while it was held (acquisition began {elapsed:.1?} ago)"
-            )?,
-            Self::Released(_) => {
-                f.write_str(" is not held any more, because its section has ended")?
+            ),
+            Self::Expired(_) => {
+                format!(" expired while it was held (acquisition began {elapsed:.1?} ago)")
             }
-            Self::Nested(report) => {
-                write_nested(report, "already holds it", f)?;
-                f.write_str(
-                    ", and would wait for itself; `reentrant` makes a section join one around it that \
-                     has all its keys, with `permits` if it has them",
-                )?;
-            }
-            Self::Upgrade(report) => {
-                write_nested(report, "shares it", f)?;
-                let remedy = "leave out `shared` there";
-                write!(f, ", and cannot have it alone before that ends; {remedy}")?;
-            }
-            Self::Stopped(_) => f.write_str(": the node set was shut down")?,
-            Self::NotInstalled(_) => f.write_str(NOT_INSTALLED)?,
-            Self::EmptyKey { placeholder: None } => f.write_str("the key of the lock is empty")?,
+            Self::Released(_) => " is not held any more, because its section has ended".to_owned(),
+            Self::Nested(report) => format!(
+                ": this task already holds it{}, and would wait for itself; `reentrant` makes a section join one \
+                 around it that has all its keys, with `permits` if it has them",
+                within(report)
+            ),
+            Self::Upgrade(report) => format!(
+                ": this task shares it{}, and cannot have it alone before that ends; leave out `shared` there",
+                within(report)
+            ),
+            Self::Stopped(_) => ": the node set was shut down".to_owned(),
+            Self::NotInstalled(_) => NOT_INSTALLED.to_owned(),
+            Self::EmptyKey { placeholder: None } => "the key of the lock is empty".to_owned(),
             Self::EmptyKey {
                 placeholder: Some(placeholder),
-            } => write!(
-                f,
-                "lock key placeholder `{{{placeholder}}}` is empty; all calls with an empty value \
-                 would share one lock"
-            )?,
-            Self::Config(error) => write!(f, "invalid lock options: {error}")?,
+            } => format!(
+                "lock key placeholder `{{{placeholder}}}` is empty; all calls with an empty value would share one lock"
+            ),
+            Self::Config(error) => format!("invalid lock options: {error}"),
         }
-        let verdicts = self.verdicts().iter();
-        f.write_str(&listed(verdicts.map(|it| (&*it.node, it))))
     }
 }
 
@@ -375,46 +353,38 @@ const NOT_INSTALLED: &str = if cfg!(feature = "test-util") {
     ": no node set is installed; call `Redlock::builder().nodes([...]).install().await` first"
 };
 
-fn write_contended(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
-    let after = report.retry_after();
+fn contended(report: &Report) -> String {
+    let (waited, after) = (report.elapsed(), report.retry_after());
     // Nothing but a holder of this process answers without nodes and knows its rest.
-    let is_here = report.verdicts().is_empty() && after.is_some();
-    f.write_str(if is_here {
-        " is held in this process"
-    } else {
-        " is held by another owner"
-    })?;
-    if let Some(value) = report.value() {
-        write!(f, " with the value `{}`", shown(value))?;
-    }
-    if let Some(after) = after {
-        write!(f, ", for at most {after:.1?} more")?;
-    }
-    match report.0.waits {
-        true => write!(f, " (waited {:.1?})", report.elapsed()),
-        false => f.write_str(" (asked once; with `wait` the call waits for it)"),
+    let holder = match report.verdicts().is_empty() && after.is_some() {
+        true => " is held in this process",
+        false => " is held by another owner",
+    };
+    let value = report
+        .value()
+        .map(|value| format!(" with the value `{}`", shown(value)));
+    let rest = after.map(|after| format!(", for at most {after:.1?} more"));
+    let (value, rest) = (value.unwrap_or_default(), rest.unwrap_or_default());
+    match report.0.asked_once {
+        true => format!("{holder}{value}{rest} (asked once; with `wait` the call waits for it)"),
+        false => format!("{holder}{value}{rest} (waited {waited:.1?})"),
     }
 }
 
-fn write_quarantined(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
-    f.write_str(": no majority is available")?;
-    match report.retry_after().filter(|after| !after.is_zero()) {
-        Some(after) => write!(f, " for up to {after:.1?}")?,
-        None => f.write_str(" yet")?,
-    }
-    write!(
-        f,
-        ", because some servers may have lost locks and do not vote until those have expired (after {:.1?})",
+fn quarantine(report: &Report) -> String {
+    let rest = report.retry_after().filter(|rest| !rest.is_zero());
+    let rest = rest.map_or_else(|| "yet".to_owned(), |rest| format!("for up to {rest:.1?}"));
+    format!(
+        ": no majority is available {rest}, because some servers may have lost locks and do not vote until those \
+         have expired (after {:.1?})",
         report.elapsed()
     )
 }
 
-fn write_nested(report: &Report, has: &str, f: &mut dyn fmt::Write) -> fmt::Result {
-    write!(f, ": this task {has}")?;
-    match report.outer_name() {
-        Some(outer) => write!(f, " in `{outer}`"),
-        None => Ok(()),
-    }
+/// Where the outer section is.
+fn within(report: &Report) -> String {
+    let outer = report.outer_name().map(|outer| format!(" in `{outer}`"));
+    outer.unwrap_or_default()
 }
 
 impl fmt::Debug for LockError {

@@ -70,7 +70,7 @@ impl Wanted {
     fn params(&self, asked: &Asked) -> Result<LockParams, ConfigError> {
         let several = asked.own.keys.several().is_some();
         let params = self.options.params(&asked.shared.settings, several);
-        params.map_err(named(self.info))
+        params.map_err(|error| error.in_section(self.info))
     }
 }
 
@@ -92,11 +92,9 @@ impl Section {
                 keys = Keys::permits_of(member);
             }
             let mut problems = config::problems_of_keys(keys.iter());
-            problems.extend(
-                keys.problem()
-                    .map(|fact| ConfigProblem::option("key", fact)),
-            );
-            ConfigError::unless_empty(problems).map_err(named(info))?;
+            let problem = keys.problem();
+            problems.extend(problem.map(|fact| ConfigProblem::option("key", fact)));
+            ConfigError::unless_empty(problems).map_err(|error| error.in_section(info))?;
             Ok(shared)
         });
         let key = Arc::clone(keys.text());
@@ -247,7 +245,7 @@ impl Section {
             Err(refusal) => {
                 self.begun = false;
                 let key = refusal.key.unwrap_or_else(|| Arc::clone(own.key()));
-                let report = asked.report_of(key).waits(self.waits);
+                let report = asked.report_of(key).asked_once(!self.waits);
                 let report = report.said(&shared.addresses, refusal.verdicts);
                 Err(LockError::refused(refusal.cause, report))
             }
@@ -290,9 +288,10 @@ impl Section {
     /// Acquires the lock on a thread that may sleep.
     pub(crate) fn acquire_blocking(&mut self) -> Result<(), LockError> {
         if let Ok(asked) = &self.lease.asked {
-            let refused = blocking::refuse(&asked.shared.engine);
+            let engine = &asked.shared.engine;
+            let refused = blocking::refuse(engine.needs_threads_of_others());
             let info = self.wanted.as_ref().and_then(|wanted| wanted.info);
-            refused.map_err(named(info))?;
+            refused.map_err(|error| error.in_section(info))?;
         }
         blocking::block_on(self.acquire())
     }
@@ -325,28 +324,19 @@ impl Section {
             }
         }
     }
-}
 
-impl Section {
     pub(crate) fn release_blocking(self) -> Release {
-        let refused = match &self.lease.asked {
-            Ok(asked) if self.begun => blocking::refuse(&asked.shared.engine).is_err(),
-            // There is nothing to wait for.
-            _ => false,
+        let must_not_wait = |asked: &Asked| {
+            let engine = &asked.shared.engine;
+            blocking::refuse(engine.needs_threads_of_others()).is_err()
         };
+        // Without a question for the lock there is nothing to wait for.
+        let refused = self.begun && self.lease.asked.as_ref().is_ok_and(must_not_wait);
         let released = self.release();
         if refused {
             return Release::Unknown;
         }
         blocking::block_on(released)
-    }
-}
-
-/// Says which annotated function cannot work.
-fn named(info: Option<&'static SectionInfo>) -> impl Fn(ConfigError) -> ConfigError {
-    move |error| match info {
-        Some(info) => error.in_section(info),
-        None => error,
     }
 }
 

@@ -28,7 +28,7 @@ const LAYERS: &str = "
     node_set: config engine observe
     asked: engine error node_set observe status
     nesting: asked keys node_set
-    blocking: config engine
+    blocking: config
     lease: asked config error nesting observe script status
     section: asked blocking config engine error inspect keys lease nesting node_set observe script status
     leader: clock config lease node node_set script

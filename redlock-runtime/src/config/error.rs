@@ -11,7 +11,7 @@ use crate::health::joined;
 /// same text as `Display`, because a `main` that returns the error prints it by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    problems: Vec<ConfigProblem>,
+    pub(super) problems: Vec<ConfigProblem>,
 }
 
 impl ConfigError {
@@ -29,16 +29,12 @@ impl ConfigError {
         }
     }
 
-    /// A problem in the arguments of an annotated function.
-    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
-        let problems = self.problems.into_iter();
-        Self {
-            problems: problems.map(|it| it.in_section(section)).collect(),
+    /// Says which annotated function cannot work, if it is one.
+    pub(crate) fn in_section(mut self, section: Option<&'static SectionInfo>) -> Self {
+        for problem in &mut self.problems {
+            problem.section = section;
         }
-    }
-
-    pub(crate) fn into_problems(self) -> Vec<ConfigProblem> {
-        self.problems
+        self
     }
 
     /// Returns every problem that was found; at least one.

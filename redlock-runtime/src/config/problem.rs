@@ -145,11 +145,6 @@ impl ConfigProblem {
         }
     }
 
-    pub(crate) const fn in_section(mut self, section: &'static SectionInfo) -> Self {
-        self.section = Some(section);
-        self
-    }
-
     /// The address that the text begins with, if it is about one server.
     pub(super) fn address(&self) -> &str {
         use ProblemKind::{AccessDenied, EvictingNode, OtherMaxLease};

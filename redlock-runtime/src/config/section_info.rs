@@ -34,6 +34,19 @@ impl SectionInfo {
     pub const fn options(&self) -> Options {
         self.options
     }
+
+    /// All that the linker has put into this program, in the order of their places.
+    pub(crate) fn all() -> Vec<&'static Self> {
+        let registered = inventory::iter::<Registered>.into_iter();
+        let mut all: Vec<_> = registered.map(|Registered(section)| *section).collect();
+        all.sort_by_key(|section| (section.file, section.line, section.name));
+        all
+    }
+
+    /// Whether the installed node set decides if it can work, and all is known that matters for it.
+    pub(crate) const fn can_be_checked_at_start(&self) -> bool {
+        self.via.is_none() && self.is_complete
+    }
 }
 
 /// `orders::pay (src/orders.rs:12)`
@@ -78,21 +91,6 @@ impl SectionInfo {
     pub const fn incomplete(mut self) -> Self {
         self.is_complete = false;
         self
-    }
-}
-
-impl SectionInfo {
-    /// All that the linker has put into this program, in the order of their places.
-    pub(crate) fn all() -> Vec<&'static Self> {
-        let registered = inventory::iter::<Registered>.into_iter();
-        let mut all: Vec<_> = registered.map(|Registered(section)| *section).collect();
-        all.sort_by_key(|section| (section.file, section.line, section.name));
-        all
-    }
-
-    /// Whether the installed node set decides if it can work, and all is known that matters for it.
-    pub(crate) const fn can_be_checked_at_start(&self) -> bool {
-        self.via.is_none() && self.is_complete
     }
 }
 
