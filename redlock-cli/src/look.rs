@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use redlock_runtime::{
-    __tool::{vote, why},
+    __tool::{counted, vote, why},
     ClientProcess, HolderKind, Inspection,
 };
 use serde_json::{Value as Json, json};
@@ -172,7 +172,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
         deleted = servers.delete(key, &marks).await;
         found = servers.inspect(key).await;
     }
-    let nodes = output::counted(deleted, "node");
+    let nodes = counted(deleted, "node");
     match deleted {
         _ if args.json => {
             output::line(&json!({ "deleted_on": deleted, "lock": json_of_lock(&found) }));

@@ -89,12 +89,6 @@ pub(crate) fn write(bytes: &[u8]) {
     }
 }
 
-/// `1 node`, `2 nodes`
-pub(crate) fn counted(count: usize, name: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {name}{s}")
-}
-
 /// What is wrong with the configuration. Names of options are those of this program, and what only the
 /// library's builder could do about it is left out.
 pub(crate) fn in_words(error: &ConfigError) -> String {

@@ -1,6 +1,6 @@
 //! Leader election: a fair lock that is renewed, and acquired again when it is lost.
 
-use std::{fmt, ops::Deref, time::Duration};
+use std::{ops::Deref, time::Duration};
 
 use crate::{
     error::LockError,
@@ -194,6 +194,7 @@ pub(crate) const fn is_over(error: &LockError) -> bool {
 /// [`scope`](Lease::scope) runs a future only while this process leads.
 ///
 /// Like a guard, it stops no code. Race the work against `lost`, run it in `scope`, or use [`Election::run`].
+#[derive(Debug)]
 #[must_use = "dropping it resigns"]
 pub struct Leadership {
     guard: Guard,
@@ -220,11 +221,5 @@ impl Deref for Leadership {
 
     fn deref(&self) -> &Lease {
         &self.guard
-    }
-}
-
-impl fmt::Debug for Leadership {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Leadership").field(&**self).finish()
     }
 }

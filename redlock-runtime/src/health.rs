@@ -311,17 +311,17 @@ pub(crate) fn listed<'a>(sentences: impl Iterator<Item = (&'a str, impl fmt::Dis
     }
 }
 
-/// `1 node`, `3 nodes`
-pub(crate) fn nodes(count: usize) -> String {
+/// Writes `1 node`, `3 nodes`
+pub fn counted(count: usize, name: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{count} node{plural}")
+    format!("{count} {name}{plural}")
 }
 
 /// Writes `1 of 3 nodes votes`, `2 of 3 nodes vote`, `0 of 1 node votes`
 pub fn vote(voters: usize, count: usize) -> String {
     let is_one = voters == 1 || count == 1;
     let verb = if is_one { "votes" } else { "vote" };
-    format!("{voters} of {} {verb}", nodes(count))
+    format!("{voters} of {} {verb}", counted(count, "node"))
 }
 
 /// How many nodes vote, and what is wrong with the others.

@@ -40,20 +40,22 @@ impl Values {
     /// A value with the template's separators encoded.
     #[track_caller]
     pub fn encoded(&self, name: &'static str, value: fmt::Arguments<'_>) -> Value {
-        let mut text = Encoded {
-            separators: self.separators,
-            text: String::new(),
-        };
-        format_to(&mut text, value);
-        self.checked(name, text.text)
+        let is_plain = |it: char| it != '%' && !self.separators.contains(it);
+        let mut text = formatted(value);
+        if !text.chars().all(is_plain) {
+            let encoded = text.chars().map(|it| match is_plain(it) {
+                true => it.to_string(),
+                false => format!("%{:02X}", u32::from(it)),
+            });
+            text = encoded.collect();
+        }
+        self.checked(name, text)
     }
 
     /// A value as it is: `{name!raw}`.
     #[track_caller]
     pub fn raw(&self, name: &'static str, value: fmt::Arguments<'_>) -> Value {
-        let mut text = String::new();
-        format_to(&mut text, value);
-        self.checked(name, text)
+        self.checked(name, formatted(value))
     }
 
     /// The key that the values were put into.
@@ -87,27 +89,11 @@ impl From<&str> for Key {
 
 /// The user's type may fail where none may: its panic has the place of the attribute.
 #[track_caller]
-fn format_to(text: &mut impl Write, value: fmt::Arguments<'_>) {
+fn formatted(value: fmt::Arguments<'_>) -> String {
+    let mut text = String::new();
     text.write_fmt(value)
         .expect("a formatting trait implementation returned an error");
-}
-
-struct Encoded {
-    separators: &'static str,
-    text: String,
-}
-
-impl Write for Encoded {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for character in text.chars() {
-            if character == '%' || self.separators.contains(character) {
-                write!(self.text, "%{:02X}", u32::from(character))?;
-            } else {
-                self.text.push(character);
-            }
-        }
-        Ok(())
-    }
+    text
 }
 
 /// So many characters of a key, which may be made of what a client has sent.

@@ -156,7 +156,9 @@ impl Lease {
     /// # Cancellation
     /// The extension continues when the future is dropped. It never revives a lock that has ended.
     pub async fn extend(&self) -> Result<Duration, LockError> {
-        self.extend_by(None).await
+        let section = self.asked()?.status().section;
+        let lease = None;
+        self.renew(section, Event::Extend { section, lease }).await
     }
 
     /// Starts a new lease of another length now, once, and returns how long the lease lasts. Use it before a step that
@@ -187,8 +189,10 @@ impl Lease {
     /// # Cancellation
     /// As [`extend`](Self::extend).
     pub async fn extend_to(&self, length: Duration) -> Result<Duration, LockError> {
-        let lease = self.asked()?.shared.settings.lease(length)?;
-        self.extend_by(Some(lease)).await
+        let asked = self.asked()?;
+        let lease = Some(asked.shared.settings.lease(length)?);
+        let section = asked.status().section;
+        self.renew(section, Event::Extend { section, lease }).await
     }
 
     /// Shows another text beside the lock from now on; see [`Lock::value`](crate::Lock::value). Use it for what a
@@ -220,14 +224,6 @@ impl Lease {
         let note = script::note(Token(token), value.as_ref()).into();
         asked.shared.engine.note(asked.status().section, note);
         Ok(())
-    }
-
-    async fn extend_by(
-        &self,
-        lease: Option<redlock_protocol::LeaseParams>,
-    ) -> Result<Duration, LockError> {
-        let section = self.asked()?.status().section;
-        self.renew(section, Event::Extend { section, lease }).await
     }
 
     /// Hands in what the section asks for, and returns how long the lease lasts then.

@@ -657,25 +657,20 @@ impl From<Lock> for Member {
 
 impl From<&Lock> for Member {
     fn from(lock: &Lock) -> Self {
-        let Options {
-            shared,
-            permits,
-            weight,
-            ..
-        } = lock.options;
+        let options = lock.options;
         let of_a_member = Options {
-            shared,
-            permits,
-            weight,
+            shared: options.shared,
+            permits: options.permits,
+            weight: options.weight,
             ..Options::default()
         };
-        let has_other = lock.options != of_a_member || lock.name.is_some() || lock.value.is_some();
-        let problem = lock.options.first_problem().map(|problem| problem.fact());
+        let has_other = options != of_a_member || lock.name.is_some() || lock.value.is_some();
+        let problem = options.first_problem().map(|problem| problem.fact());
         let other = (has_other || lock.keys.several().is_some()).then_some(
             "a member of `lock_all` has no option but `shared`, `permits` and `weight`; set the others on what `lock_all` returns",
         );
         Self {
-            member: lock.options.member(Arc::clone(lock.keys.text())),
+            member: options.member(Arc::clone(lock.keys.text())),
             problem: problem.or(other),
             of: Some(Arc::clone(&lock.shared)),
         }

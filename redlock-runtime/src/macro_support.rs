@@ -1,7 +1,7 @@
 //! Everything that the expansion of the attribute may name, and nothing else. Not part of the
 //! public interface: it changes with the macro.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{marker::PhantomData, sync::Arc};
 
 pub use inventory;
 use redlock_protocol::{Member, Mode};
@@ -18,6 +18,7 @@ pub use crate::{
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
 /// something else in the body and not at the attribute.
+#[derive(Debug)]
 pub struct Returns<T>(PhantomData<fn() -> T>);
 
 impl<T> Returns<T> {
@@ -78,12 +79,6 @@ impl<T> Clone for Returns<T> {
 }
 
 impl<T> Copy for Returns<T> {}
-
-impl<T> fmt::Debug for Returns<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Returns")
-    }
-}
 
 /// One of several keys.
 #[derive(Debug)]

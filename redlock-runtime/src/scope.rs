@@ -11,14 +11,11 @@ thread_local! {
 
 /// What counts on one thread. The last of each is the innermost.
 struct Here {
-    entered: Vec<(Arc<Ticket>, Redlock)>,
+    /// With what tells two entrances of one node set apart.
+    entered: Vec<(Arc<()>, Redlock)>,
     /// Of the futures that are being polled.
     scopes: Vec<Redlock>,
 }
-
-/// Tells two entrances of one node set apart.
-#[derive(Debug)]
-struct Ticket;
 
 /// The node set that counts here: that of the innermost scope, or else the one that was entered last.
 pub(crate) fn current() -> Option<Redlock> {
@@ -38,7 +35,7 @@ pub(crate) fn current() -> Option<Redlock> {
 #[derive(Debug)]
 #[must_use = "the node set counts on this thread for as long as this value lives"]
 pub struct Entered {
-    ticket: Arc<Ticket>,
+    ticket: Arc<()>,
     on_this_thread: PhantomData<*const ()>,
 }
 
@@ -69,7 +66,7 @@ impl Redlock {
     /// # }
     /// ```
     pub fn enter(&self) -> Entered {
-        let ticket = Arc::new(Ticket);
+        let ticket = Arc::new(());
         let entered = (Arc::clone(&ticket), self.clone());
         HERE.with_borrow_mut(|here| here.entered.push(entered));
         Entered {

@@ -10,7 +10,7 @@ use redlock_protocol::{Readings, Record, Why};
 pub use crate::{
     clock::now,
     config::{parse_duration, split_urls as urls},
-    health::{refuses, remedy, vote},
+    health::{counted, refuses, remedy, vote},
     node::{ClockReading, of_server as why, rejection},
 };
 
@@ -54,12 +54,12 @@ pub fn check(
     options: Options,
     value: Option<&str>,
 ) -> Result<(), ConfigError> {
-    let settings = builder.clone().into_settings();
+    let settings = &builder.settings;
     let key: Arc<str> = format!("{}{key}", settings.key_prefix).into();
     let mut problems = settings.problems();
     problems.extend(config::problems_of_keys([&key].into_iter()));
     ConfigError::unless_empty(problems)?;
-    options.params(&settings, false)?;
+    options.params(settings, false)?;
     value.map_or(Ok(()), |value| options.check_value(value))
 }
 
@@ -89,7 +89,7 @@ impl Servers {
     pub fn new(builder: Builder) -> Result<Self, ConfigError> {
         let (nodes, problems) = builder.nodes_and_problems();
         ConfigError::unless_empty(problems)?;
-        let settings = builder.into_settings();
+        let settings = builder.settings;
         Ok(Self {
             nodes,
             key_prefix: settings.key_prefix,

@@ -5,7 +5,7 @@ mod rights;
 
 use std::time::Duration;
 
-use redlock_runtime::__tool::Servers;
+use redlock_runtime::__tool::{Servers, counted};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
@@ -48,9 +48,9 @@ pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> Result<u8, Failur
             let (level, text, check) = (level(it), &it.text, it.check);
             output::line(&format_args!("{level:<8}{node}{text}  [{check}]"));
         }
-        let of = output::counted(examined.len(), "server");
-        let errors = output::counted(errors, "error");
-        let warnings = output::counted(warnings, "warning");
+        let of = counted(examined.len(), "server");
+        let errors = counted(errors, "error");
+        let warnings = counted(warnings, "warning");
         output::line(&format_args!("{of} examined: {errors}, {warnings}"));
     }
     let has_failed = errors > 0 || strict && warnings > 0;

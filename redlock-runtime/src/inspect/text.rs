@@ -5,7 +5,7 @@ use std::fmt;
 use redlock_protocol::majority;
 
 use super::found::{Holder, HolderKind, Inspection, LocalSection};
-use crate::{health::nodes, key::shown, node::ClientProcess};
+use crate::{health::counted, key::shown, node::ClientProcess};
 
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,7 +25,7 @@ impl fmt::Display for Inspection {
             f,
             "{} {state}; {replied} of {} replied",
             shown(&self.key),
-            nodes(count)
+            counted(count, "node")
         )?;
         for holder in &self.holders {
             write!(f, "\n  ")?;
@@ -73,7 +73,7 @@ impl Holder {
         if self.kind == HolderKind::Shared {
             f.write_str(", sharing it")?;
         }
-        write!(f, ", on {} of {}", self.nodes.len(), nodes(count))?;
+        write!(f, ", on {} of {}", self.nodes.len(), counted(count, "node"))?;
         match self.remaining() {
             Some(remaining) => write!(f, ", for another {remaining:.1?}")?,
             None => f.write_str(", without expiry")?,
