@@ -58,7 +58,7 @@ use crate::{
 #[must_use = "a builder does nothing until `build` or `install` is awaited"]
 pub struct Builder {
     nodes: Nodes,
-    access: Access,
+    pub(crate) access: Access,
     servers_only: bool,
     needs_quorum: bool,
     pub(crate) settings: Settings,
@@ -420,7 +420,15 @@ impl Nodes {
         match self {
             Self::Given(urls) => Ok(urls),
             Self::FromEnvironmentOr(urls) => match env::var(NODES_VARIABLE) {
-                Ok(list) => urls_of_list(&list),
+                Ok(list) => match split_urls(&list) {
+                    none if none.is_empty() => Err(ConfigProblem::new(
+                        ProblemKind::NoNodes,
+                        NODES_VARIABLE,
+                        format!("{NODES_VARIABLE} is set but empty"),
+                        "name nodes in it, with commas between them, or unset it",
+                    )),
+                    urls => Ok(urls),
+                },
                 Err(VarError::NotPresent) => Ok(urls),
                 Err(VarError::NotUnicode(_)) => Err(ConfigProblem::new(
                     ProblemKind::BadVariable,
@@ -465,19 +473,6 @@ pub(crate) fn start(
             is_embedded,
         }),
     })
-}
-
-fn urls_of_list(list: &str) -> Result<Vec<String>, ConfigProblem> {
-    let urls = split_urls(list);
-    if urls.is_empty() {
-        return Err(ConfigProblem::new(
-            ProblemKind::NoNodes,
-            NODES_VARIABLE,
-            format!("{NODES_VARIABLE} is set but empty"),
-            "name nodes in it, with commas between them, or unset it",
-        ));
-    }
-    Ok(urls)
 }
 
 impl Redlock {

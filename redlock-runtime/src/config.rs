@@ -2,7 +2,6 @@
 
 mod discovery_url;
 mod duration;
-mod error;
 mod lock_options;
 mod nodes;
 mod option_rules;
@@ -11,8 +10,6 @@ mod section_info;
 mod server_url;
 #[cfg(feature = "tls")]
 mod tls;
-#[cfg(feature = "tls")]
-mod tls_nodes;
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,9 +26,8 @@ pub use self::tls::Tls;
 pub use self::{
     discovery_url::split as split_urls,
     duration::parse_duration,
-    error::ConfigError,
     lock_options::{Options, Renew},
-    problem::{ConfigProblem, NODES_VARIABLE, ProblemKind},
+    problem::{ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind},
     section_info::{Registered, SectionInfo},
 };
 use self::{lock_options::LONGEST_MAX_LEASE, option_rules::lease_problem};

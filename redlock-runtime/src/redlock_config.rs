@@ -8,8 +8,6 @@ use serde::{
     de::{Error, IgnoredAny},
 };
 
-#[cfg(feature = "tls")]
-use crate::config::Tls;
 use crate::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, ProblemKind, parse_duration, split_urls},
@@ -75,8 +73,6 @@ pub struct RedlockConfig {
     // Together they are one call of the builder.
     user: Option<String>,
     password: Option<String>,
-    #[cfg(feature = "tls")]
-    tls: Tls,
 }
 
 impl RedlockConfig {
@@ -139,12 +135,9 @@ impl RedlockConfig {
     /// [`credentials_from`](Builder::credentials_from), and for [`install`](Builder::install).
     pub fn into_builder(self) -> Builder {
         let credentials = Credentials::of(self.user.as_deref(), self.password.as_deref());
-        let builder = credentials
+        credentials
             .into_iter()
-            .fold(self.builder, Builder::credentials);
-        #[cfg(feature = "tls")]
-        let builder = builder.tls(self.tls);
-        builder
+            .fold(self.builder, Builder::credentials)
     }
 }
 
@@ -159,7 +152,7 @@ const PREFIX: &str = "REDLOCK_";
 
 /// Each field, the method that takes it over, and the kind of its value.
 macro_rules! fields {
-    ($($(#[$when:meta])? $field:literal: $part:ident.$set:ident($kind:ident),)+) => {
+    ($($(#[$when:meta])? $field:literal: $set:ident($kind:ident) of $($part:ident).+,)+) => {
         /// The fields, as an error lists them.
         const FIELDS: &[&str] = &[$($(#[$when])? $field),+];
 
@@ -167,7 +160,9 @@ macro_rules! fields {
             /// Fails with what the field must be.
             fn with(mut self, field: &str, value: Value) -> Result<Self, &'static str> {
                 match field {
-                    $($(#[$when])? $field => self.$part = self.$part.$set(value.$kind()?),)+
+                    $($(#[$when])? $field => {
+                        self.$($part).+ = self.$($part).+.$set(value.$kind()?);
+                    })+
                     _ => return Err("left out"),
                 }
                 Ok(self)
@@ -177,32 +172,32 @@ macro_rules! fields {
 }
 
 fields! {
-    "nodes": builder.nodes(texts),
-    "user": user.or(some_text),
-    "password": password.or(some_text),
+    "nodes": nodes(texts) of builder,
+    "user": or(some_text) of user,
+    "password": or(some_text) of password,
     #[cfg(feature = "tls")]
-    "tls_cacert": tls.cacert_file(text),
+    "tls_cacert": cacert_file(text) of builder.access.tls,
     #[cfg(feature = "tls")]
-    "tls_cert": tls.cert_file(text),
+    "tls_cert": cert_file(text) of builder.access.tls,
     #[cfg(feature = "tls")]
-    "tls_key": tls.key_file(text),
+    "tls_key": key_file(text) of builder.access.tls,
     #[cfg(feature = "tls")]
-    "tls_sni": tls.sni(text),
+    "tls_sni": sni(text) of builder.access.tls,
     #[cfg(feature = "tls")]
-    "tls_insecure": tls.insecure(flag),
-    "key_prefix": builder.key_prefix(text),
-    "service": builder.service(text),
-    "expire": builder.expire(duration),
-    "max_lease": builder.max_lease(duration),
-    "guard_band": builder.guard_band(duration),
-    "node_timeout": builder.node_timeout(duration),
-    "connect_timeout": builder.connect_timeout(duration),
-    "ping_interval": builder.ping_interval(duration),
-    "require_servers": builder.require_servers(flag),
-    "require_quorum": builder.require_quorum(flag),
-    "assume_fresh": builder.assume_fresh(flag),
-    "allow_eviction": builder.allow_eviction(flag),
-    "mixed_fleet": builder.mixed_fleet(flag),
+    "tls_insecure": insecure(flag) of builder.access.tls,
+    "key_prefix": key_prefix(text) of builder,
+    "service": service(text) of builder,
+    "expire": expire(duration) of builder,
+    "max_lease": max_lease(duration) of builder,
+    "guard_band": guard_band(duration) of builder,
+    "node_timeout": node_timeout(duration) of builder,
+    "connect_timeout": connect_timeout(duration) of builder,
+    "ping_interval": ping_interval(duration) of builder,
+    "require_servers": require_servers(flag) of builder,
+    "require_quorum": require_quorum(flag) of builder,
+    "assume_fresh": assume_fresh(flag) of builder,
+    "allow_eviction": allow_eviction(flag) of builder,
+    "mixed_fleet": mixed_fleet(flag) of builder,
 }
 
 impl<'de> Deserialize<'de> for RedlockConfig {
@@ -226,8 +221,6 @@ impl RedlockConfig {
             builder: Redlock::builder(),
             user: None,
             password: None,
-            #[cfg(feature = "tls")]
-            tls: Tls::new(),
         }
     }
 }

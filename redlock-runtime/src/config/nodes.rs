@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use url::Url;
 
+#[cfg(feature = "tls")]
+use super::tls::{self, Tls};
 use super::{
     discovery_url,
     problem::{ConfigProblem, ProblemKind},
@@ -11,8 +13,6 @@ use super::{
         SERVER, SERVER_IPV6, check_database, check_host, check_rest, endpoint, is_tls, parameter,
     },
 };
-#[cfg(feature = "tls")]
-use super::{tls::Tls, tls_nodes};
 use crate::node::{Endpoint, Login, Memory, Target, address_text};
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
@@ -152,16 +152,27 @@ fn node(
         Some(named) => named?,
         None => {
             let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
-            if url.scheme() == "memory" {
-                return memory_node(&url);
-            }
-            let endpoint = one_server(&url)?;
+            let endpoint = match url.scheme() {
+                "redis" | "valkey" | "rediss" | "valkeys" => {
+                    check_host(&url)?;
+                    check_rest(&url, &[])?;
+                    endpoint(&url)?
+                }
+                "unix" | "redis+unix" | "valkey+unix" => unix_endpoint(&url)?,
+                "memory" => return memory_node(&url),
+                scheme => {
+                    return Err(format!(
+                        "unknown scheme `{scheme}`; the schemes are `redis`, `rediss` (over TLS), `unix`, \
+                         `redis+sentinel`, `redis+cluster` and `memory`, as in `redis://host:6379`"
+                    ));
+                }
+            };
             (address_text(&endpoint.address), endpoint, url)
         }
     };
     #[cfg(feature = "tls")]
     if is_tls(url.scheme()) {
-        endpoint.tls = tls_nodes::client(&url, &endpoint, &access.tls, problems)?;
+        endpoint.tls = tls::client(&url, &endpoint, &access.tls, problems)?;
     }
     if let (Login::Fixed(None), Some(login)) = (&endpoint.login, &access.login) {
         endpoint.login = login.clone();
@@ -170,21 +181,6 @@ fn node(
         address: address.into(),
         target: Target::Redis(Box::new(endpoint)),
     })
-}
-
-fn one_server(url: &Url) -> Result<Endpoint, String> {
-    match url.scheme() {
-        "redis" | "valkey" | "rediss" | "valkeys" => {
-            check_host(url)?;
-            check_rest(url, &[])?;
-            endpoint(url)
-        }
-        "unix" | "redis+unix" | "valkey+unix" => unix_endpoint(url),
-        scheme => Err(format!(
-            "unknown scheme `{scheme}`; the schemes are `redis`, `rediss` (over TLS), `unix`, \
-             `redis+sentinel`, `redis+cluster` and `memory`, as in `redis://host:6379`"
-        )),
-    }
 }
 
 fn not_a_url(text: &str, error: url::ParseError) -> String {

@@ -3,9 +3,8 @@
 use std::{fmt, time::Duration};
 
 use super::{
-    error::ConfigError,
     lock_options::{LONGEST_MAX_LEASE, LONGEST_VALUE, Options, PERMITS, Renew, SHORTEST_RENEWAL},
-    problem::{ConfigProblem, ProblemKind},
+    problem::{ConfigError, ConfigProblem, ProblemKind},
 };
 
 /// A rule that the options of a lock break.

@@ -8,8 +8,13 @@ use rustls::{
     crypto::{self, CryptoProvider},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
+use url::Url;
 
-use super::problem::{ConfigProblem, ProblemKind};
+use super::{
+    problem::{ConfigProblem, ProblemKind},
+    server_url::TLS_PARAMETERS,
+};
+use crate::node::{Endpoint, TlsClient, server_name};
 
 /// How `rediss://` nodes prove who they are, and how this process does.
 ///
@@ -43,8 +48,8 @@ use super::problem::{ConfigProblem, ProblemKind};
 pub struct Tls {
     authorities: Option<Pem>,
     certificate: Option<(Pem, Pem)>,
-    pub(super) sni: Option<String>,
-    pub(super) is_insecure: bool,
+    sni: Option<String>,
+    is_insecure: bool,
 }
 
 /// Certificates or a key, in PEM form.
@@ -135,7 +140,7 @@ impl Tls {
     }
 
     /// What a URL says, and where it says nothing, what `other` says.
-    pub(super) fn or(self, other: &Self) -> Self {
+    fn or(self, other: &Self) -> Self {
         Self {
             authorities: self.authorities.or_else(|| other.authorities.clone()),
             certificate: self.certificate.or_else(|| other.certificate.clone()),
@@ -145,7 +150,7 @@ impl Tls {
     }
 
     /// Reads and checks what is named.
-    pub(super) fn client_config(&self) -> Result<ClientConfig, ConfigProblem> {
+    fn client_config(&self) -> Result<ClientConfig, ConfigProblem> {
         // Without a choice rustls panics where an application's other crates bring several providers
         // or none.
         let chosen = CryptoProvider::get_default().cloned();
@@ -301,5 +306,98 @@ impl ServerCertVerifier for AnyCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// What a URL says.
+fn tls_of(url: &Url) -> Result<Tls, String> {
+    let mut tls = Tls::new();
+    for (name, value) in url.query_pairs() {
+        if TLS_PARAMETERS.contains(&&*name) && value.is_empty() {
+            return Err(format!("the parameter `{name}` is empty"));
+        }
+        match &*name {
+            "cacert" => tls = tls.cacert_file(&*value),
+            "cert" => tls = tls.cert_file(&*value),
+            "key" => tls = tls.key_file(&*value),
+            "sni" => tls = tls.sni(value),
+            _ => {}
+        }
+    }
+    Ok(tls.insecure(url.fragment() == Some("insecure")))
+}
+
+/// What a node with this URL needs, besides what is said `of_all` nodes. `None` after a mistake in what both name, which
+/// is told once for all nodes.
+pub(super) fn client(
+    url: &Url,
+    endpoint: &Endpoint,
+    of_all: &Tls,
+    problems: &mut Vec<ConfigProblem>,
+) -> Result<Option<TlsClient>, String> {
+    let tls = tls_of(url)?.or(of_all);
+    let name = tls.sni.as_deref().map(server_name);
+    let has_name = |host: &str| server_name(host).is_some();
+    if name == Some(None) || name.is_none() && !endpoint.hosts().all(has_name) {
+        return Err(
+            "no certificate can be for the server's name; write the name that it is for, as in \
+             `rediss://10.0.0.1?sni=redis.internal`"
+                .to_owned(),
+        );
+    }
+    if let Err(problem) = tls.client_config() {
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+        return Ok(None);
+    }
+    let text = |problem: ConfigProblem| Arc::from(problem.to_string());
+    Ok(Some(TlsClient {
+        is_insecure: tls.is_insecure,
+        // At each connection: the files may have been renewed.
+        config: Arc::new(move || tls.client_config().map_err(text)),
+        name: name.flatten(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::nodes::refusal;
+
+    #[test]
+    fn what_a_url_says_is_read_or_refused() {
+        let tls = |rest: &str| {
+            let url = Url::parse(&format!("rediss://host{rest}")).unwrap();
+            tls_of(&url)
+        };
+        assert_eq!(tls("").unwrap(), Tls::new());
+        assert_eq!(tls("#insecure").unwrap(), Tls::new().insecure(true));
+        let all = tls("?cacert=/a%20b&cert=c.pem&key=d&sni=e").unwrap();
+        let same = Tls::new().cacert_file("/a b").cert_files("c.pem", "d");
+        assert_eq!(all, same.sni("e"));
+        let both = Tls::new().cert_files("a", "a");
+        assert_eq!(
+            [tls("?cert=a"), tls("?key=a")],
+            [Ok(both.clone()), Ok(both)]
+        );
+    }
+
+    #[test]
+    fn a_url_with_a_mistake_is_refused_in_words_that_help() {
+        for (rest, words) in [
+            ("?cacert=", "the parameter `cacert` is empty"),
+            ("?ca=hunter2", "`protocol`, `cacert`, `cert`, `key`, `sni`"),
+            ("?sni=a&sni=b", "a parameter is given twice"),
+            ("?sni=a%20b", "no certificate can be for"),
+            ("#verify", "nothing but `insecure` may follow a `#`"),
+            ("/x", "the database must be a number"),
+        ] {
+            let reason = refusal(&format!("rediss://host{rest}"));
+            assert!(reason.contains(words), "{rest}: {reason}");
+            assert!(!reason.contains("hunter2"), "{rest}: {reason}");
+        }
+        let reason = refusal("redis://host?cacert=a");
+        assert!(reason.contains("unknown parameter"), "{reason}");
     }
 }
