@@ -4,7 +4,6 @@ mod args;
 mod doctor;
 mod look;
 mod output;
-mod reply;
 #[cfg(unix)]
 mod run;
 mod survey;

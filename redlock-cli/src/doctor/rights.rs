@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, mem};
 
-use crate::{
-    reply::{is_about_rights, map, refused},
-    survey::Told,
-};
+use crate::survey::{Told, is_about_rights, map, refused};
 
 /// A right of the documented rule; a command that needs it, in which `KEY`, `SHARED`, `HASH` and `DATABASE` stand for
 /// those of the doctor; and what does not work without it, none if nothing works.
