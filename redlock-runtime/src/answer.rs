@@ -63,10 +63,9 @@ impl LockError {
             Self::Quarantined(_) => self.retry_after()?,
             _ => return None,
         };
-        let seconds = pause.max(SHORTEST_PAUSE).as_nanos().div_ceil(1_000_000_000);
-        Some(Duration::from_secs(
-            u64::try_from(seconds).unwrap_or(u64::MAX),
-        ))
+        let pause = pause.max(SHORTEST_PAUSE);
+        let begun = u64::from(pause.subsec_nanos() > 0);
+        Some(Duration::from_secs(pause.as_secs().saturating_add(begun)))
     }
 
     /// What a client may read of this error. The text of the error itself names the lock servers, which

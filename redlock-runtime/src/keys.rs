@@ -54,28 +54,33 @@ impl Keys {
         }))
     }
 
-    /// What is wrong with them, if they are several.
-    pub(crate) fn problem(&self) -> Option<&'static str> {
+    fn as_listed(&self) -> Option<&Listed> {
         match self {
             Self::One(_) => None,
-            Self::Listed(listed) => listed.problem,
+            Self::Listed(listed) => Some(listed),
         }
+    }
+
+    /// What is wrong with them, if they are several.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        self.as_listed()?.problem
     }
 
     /// All or none of them, if they are several.
     pub(crate) fn several(&self) -> Option<&[Member]> {
-        match self {
-            Self::Listed(listed) if !listed.are_permits => Some(&listed.members),
-            _ => None,
-        }
+        let listed = self.as_listed()?;
+        (!listed.are_permits).then_some(&*listed.members)
+    }
+
+    /// How many permits the lock has, if they are some of its permits.
+    pub(crate) fn permits(&self) -> Option<u32> {
+        let listed = self.as_listed()?;
+        listed.are_permits.then(|| listed.members[0].permits)
     }
 
     /// Each of them, unless it is one key.
     pub(crate) fn listed(&self) -> &[Member] {
-        match self {
-            Self::One(_) => &[],
-            Self::Listed(listed) => &listed.members,
-        }
+        self.as_listed().map_or(&[], |listed| &listed.members)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
@@ -147,13 +152,6 @@ impl Keys {
             };
             others.iter().any(is_it)
         })
-    }
-
-    pub(crate) fn permits(&self) -> Option<u32> {
-        match self {
-            Self::Listed(listed) if listed.are_permits => Some(listed.members[0].permits),
-            _ => None,
-        }
     }
 
     /// One of them is among these.

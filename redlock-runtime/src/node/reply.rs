@@ -28,7 +28,9 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
         answer => answer,
     };
     let reply = match request {
-        Request::Identify => identity(&answer),
+        Request::Identify => info::info(&answer).map(|told| Reply::Identity {
+            server: info::run_id(&told),
+        }),
         Request::Probe | Request::ReportLoss { .. } => record(&answer),
         Request::Admit { .. } => match &answer {
             Value::BulkString(id) => number(id).map(|id| Reply::Admitted {
@@ -90,11 +92,6 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
             is_untouched: !matches!(why, Rejection::UnknownCommand | Rejection::Other),
         },
     }
-}
-
-fn identity(answer: &Value) -> Option<Reply> {
-    let server = info::run_id(&info::info(answer)?);
-    Some(Reply::Identity { server })
 }
 
 /// What vote.lua, acquire.lua, held.lua and, to a process with a ticket, queue.lua say, but for the shortest answer.
