@@ -191,14 +191,22 @@ async fn service(name: &str, cluster: &Cluster) -> (Worker, String) {
 
 async fn service_of(mut command: Command, cluster: &Cluster) -> (Worker, String) {
     in_use(cluster).await;
-    command
-        .env("REDLOCK_NODES", cluster.url_list())
-        .env("PORT", "0");
-    let service = Worker::from_command(&mut command);
+    command.env("REDLOCK_NODES", cluster.url_list());
+    listening(command).await
+}
+
+async fn listening(mut command: Command) -> (Worker, String) {
+    let service = Worker::from_command(command.env("PORT", "0"));
     let line = service
         .await_line(|line| line.starts_with("listening on"))
         .await;
     (service, line.rsplit('/').next().unwrap().to_owned())
+}
+
+async fn end(service: Worker) {
+    service.terminate();
+    service.await_line(|line| line == "shut down").await;
+    service.wait_success();
 }
 
 /// The service, its address, and a request that pays order 7 and has its lock.
@@ -234,10 +242,7 @@ async fn the_axum_service_answers_what_it_has_begun_and_ends_on_sigterm() {
     // A frozen node holds nothing up.
     cluster[2].stop();
 
-    service.terminate();
-
-    service.await_line(|line| line == "shut down").await;
-    service.wait_success();
+    end(service).await;
     assert_eq!(paying.await.unwrap().0, 200);
     assert!(TcpStream::connect(address).is_err());
     for node in 0..2 {
@@ -287,9 +292,7 @@ async fn the_service_from_nothing_pays_once_reports_itself_and_ends_on_sigterm()
     assert_eq!(get(&address, "/readyz").0, 503);
     assert_eq!(get(&address, "/livez").0, 200);
 
-    service.terminate();
-    service.await_line(|line| line == "shut down").await;
-    service.wait_success();
+    end(service).await;
 }
 
 /// Statements are locked by a layer.
@@ -324,8 +327,7 @@ async fn the_actix_service_answers_409_to_contention_and_503_to_an_outage() {
     assert!(head.contains("retry-after: 1\r\n"), "{head}");
     // The text of the error is not for clients, and nothing has no type.
     assert!(head.contains("content-length: 0\r\n"), "{head}");
-    service.terminate();
-    service.await_line(|line| line == "shut down").await;
+    end(service).await;
     assert_eq!(paying.await.unwrap().0, 200);
     for node in 0..3 {
         cluster[node].assert_free("order:7");
@@ -358,8 +360,7 @@ async fn the_grpc_service_answers_aborted_to_contention_and_unavailable_to_an_ou
     cluster[1].kill();
     let line = pay().await.unwrap();
     assert!(line.starts_with("Unavailable: "), "{line}");
-    service.terminate();
-    service.await_line(|line| line == "shut down").await;
+    end(service).await;
 }
 
 #[tokio::test]
@@ -484,11 +485,8 @@ async fn examples_without_servers_say_how_far_their_locks_reach() {
 
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut command = example("axum_orders");
-    command.env("PORT", "0").stderr(log.reopen().unwrap());
-    let service = Worker::from_command(&mut command);
-    service
-        .await_line(|line| line.starts_with("listening on"))
-        .await;
+    command.stderr(log.reopen().unwrap());
+    let _service = listening(command).await;
     assert_warned_once("axum_orders", &fs::read_to_string(log.path()).unwrap());
 }
 
@@ -519,18 +517,10 @@ async fn an_example_on_servers_does_not_warn() {
 async fn the_dashboard_shows_a_killed_node_and_a_contended_key_and_ends_on_sigterm() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/dashboard");
     let cluster = Cluster::start(3);
-    in_use(&cluster).await;
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut command = example("dashboard");
-    command
-        .env("REDLOCK_NODES", cluster.url_list())
-        .env("PORT", "0")
-        .stderr(log.reopen().unwrap());
-    let service = Worker::from_command(&mut command);
-    let line = service
-        .await_line(|line| line.starts_with("listening on"))
-        .await;
-    let address = line.rsplit('/').next().unwrap().to_owned();
+    command.stderr(log.reopen().unwrap());
+    let (service, address) = service_of(command, &cluster).await;
     let shown = |series: &str| {
         let (_, answer) = get(&address, "/metrics");
         let line = answer.lines().find(|line| line.starts_with(series));
@@ -563,8 +553,6 @@ async fn the_dashboard_shows_a_killed_node_and_a_contended_key_and_ends_on_sigte
     assert!(text.contains(&format!("{node} is unreachable")), "{text}");
     assert!(text.contains(&format!("{node} was restarted")), "{text}");
 
-    service.terminate();
-    service.await_line(|line| line == "shut down").await;
-    service.wait_success();
+    end(service).await;
     cluster[1].assert_free("stock:lamp");
 }
