@@ -367,16 +367,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_on_a_bare_majority_is_lost_with_one_key() {
-        let mut claim = claim();
-        assert!(!claim.is_lost());
-        claim.on_absent(NodeId(0), RequestId(6));
-        assert!(claim.is_lost());
-        claim.on_known(NodeId(2));
-        assert!(!claim.is_lost());
-    }
-
-    #[test]
     fn what_is_asked_for_after_a_refusal_is_released_all_the_same() {
         let mut claim = claim();
         claim.on_asked(NodeId(0), RequestId(9));

@@ -69,14 +69,6 @@ mod tests {
     }
 
     #[test]
-    fn only_a_majority_of_all_nodes_agrees() {
-        assert_eq!(numbers(&[7, 7, 7]).agreed(5), Some(Token(7)));
-        assert_eq!(numbers(&[9, 7, 7, 7]).agreed(5), Some(Token(7)));
-        assert_eq!(numbers(&[9, 7, 7]).agreed(5), None);
-        assert_eq!(numbers(&[7, 7]).agreed(4), None);
-    }
-
-    #[test]
     fn what_is_reached_goes_by_a_majority_and_not_by_the_node_that_is_far_ahead() {
         let poisoned = numbers(&[3, 1 << 51, 5, 4]);
         assert_eq!(poisoned.reached(5, 0, 0), Token(5));
