@@ -1,8 +1,7 @@
 //! Rounds whose numbers differ.
 
 use super::{
-    Mutant,
-    numbers::{self, NOT_ASKED, Votes},
+    numbers::{self, Votes},
     turns::{Move, Phase, State, Take, Turns},
 };
 use crate::search::Step;
@@ -16,9 +15,6 @@ impl<const N: usize> Turns<N> {
         heard: &Votes<N>,
         take: Take<'_, N>,
     ) {
-        if self.has(Mutant::OwnerConfirms) || self.has(Mutant::AnyNodeConfirms) {
-            return self.confirm(state, turn, heard, take);
-        }
         let which = numbers::which(heard);
         for proposal in numbers::next_proposals(heard) {
             if proposal <= self.highest {
@@ -45,25 +41,6 @@ impl<const N: usize> Turns<N> {
             turn,
             number,
             heard,
-        };
-        take(Step::new(by, next));
-    }
-
-    /// The nodes that were heard are asked to raise their counters to the highest number.
-    fn confirm(&self, state: &State<N>, turn: usize, heard: &Votes<N>, take: Take<'_, N>) {
-        let number = heard.iter().copied().max().unwrap_or(0);
-        let mut next = *state;
-        let asked = &mut next.turns[turn];
-        if number + asked.length - 1 > self.highest {
-            return;
-        }
-        asked.phase = Phase::Confirming;
-        asked.proposal = number;
-        asked.votes = heard.map(|vote| if vote == 0 { NOT_ASKED } else { 0 });
-        let by = Move::Confirm {
-            turn,
-            number,
-            heard: numbers::which(heard),
         };
         take(Step::new(by, next));
     }

@@ -140,9 +140,6 @@ fn model_of(mutant: Mutant) -> Turns<3> {
             (it.highest, it.proposals, it.losses) = (3, false, true);
         }),
         Mutant::LeasesNotWaitedFor => with(small_turns(), |it| it.losses = true),
-        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms => with(small_turns(), |it| {
-            (it.highest, it.exclusive) = (3, false);
-        }),
         Mutant::OlderBlockTaken
         | Mutant::BlockOutlivesTurn
         | Mutant::HeldKeyGranted

@@ -60,11 +60,6 @@ mutants! {
         AnyOwnerRefreshed,
         /// Keys expire before the leases that they stand for.
         KeysExpireEarly,
-        /// Without agreement the nodes whose key carries the owner are asked to confirm the highest
-        /// number, as it once was. A key that was put back or made anew by a late copy carries it, too.
-        OwnerConfirms,
-        /// All nodes that have replied are asked to confirm it.
-        AnyNodeConfirms,
     }
 }
 

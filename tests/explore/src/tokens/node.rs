@@ -43,7 +43,6 @@ impl<const N: usize> Turns<N> {
             _ if !self.owners => true,
             Phase::Acquiring => self.grants(state, turn, node),
             Phase::Asking | Phase::Refreshing => is_ours || self.has(Mutant::AnyOwnerRefreshed),
-            Phase::Confirming => is_ours || self.has(Mutant::AnyNodeConfirms),
         };
         if asked.votes[node] != 0 || !replies || !here.memory.is_whole() {
             return;
@@ -70,9 +69,6 @@ impl<const N: usize> Turns<N> {
         let Turn {
             proposal, length, ..
         } = *asked;
-        if asked.phase == Phase::Confirming {
-            return (proposal, counter.max(proposal + length - 1));
-        }
         let first = match self.mutant {
             Some(Mutant::CounterNotRaised) => counter.max(proposal).max(1),
             Some(Mutant::ProposalAsItIs) if proposal > 0 => proposal,

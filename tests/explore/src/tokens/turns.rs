@@ -103,9 +103,6 @@ pub(super) enum Phase {
     Held,
     /// It takes a new block.
     Refreshing,
-    /// Only in mutants: nodes that have replied are asked to raise their counters to the highest
-    /// number.
-    Confirming,
 }
 
 /// What a round asks for.
@@ -123,7 +120,6 @@ pub(crate) enum Move {
     // The node has the key without a reply.
     Key { turn: usize, node: usize },
     Again { turn: usize, number: u8, heard: u8 },
-    Confirm { turn: usize, number: u8, heard: u8 },
     Win { turn: usize, first: u8, heard: u8 },
     WinOlder { turn: usize, first: u8 },
     Refresh { turn: usize, asked: Asked },
@@ -251,7 +247,7 @@ impl<const N: usize> Turns<N> {
             for proposal in 0..=self.highest {
                 self.ask_again(state, turn, (0, proposal), take);
             }
-        } else if phase != Phase::Confirming {
+        } else {
             for heard in numbers::heard_first(&votes, majority(N)) {
                 if numbers::agreed(&heard).is_none() {
                     self.disagree(state, turn, &heard, take);
