@@ -144,23 +144,6 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_be_taken_for_two() {
-        let key = |shop: &str, item: &str| {
-            let values = Values::new(":");
-            let text = format!(
-                "{shop}:{item}",
-                shop = values.encoded("shop", format_args!("{shop}")),
-                item = values.encoded("item", format_args!("{item}")),
-            );
-            values.key(text).text
-        };
-        assert_eq!(key("a:b", "c"), "a%3Ab:c");
-        assert_eq!(key("a", "b:c"), "a:b%3Ac");
-        assert_eq!(key("a%3Ab", "c"), "a%253Ab:c");
-        assert_eq!(key("7", "67e5-é"), "7:67e5-é");
-    }
-
-    #[test]
     fn a_specification_is_obeyed_once() {
         let values = Values::new(":");
         let value = values.encoded("n", format_args!("{:05}", 7));
@@ -168,14 +151,5 @@ mod tests {
             format!("{value:09}|{value:?}|{value:x}"),
             "00007|00007|00007"
         );
-    }
-
-    #[test]
-    fn the_first_empty_placeholder_is_named() {
-        let values = Values::new(":");
-        values.encoded("full", format_args!("x"));
-        values.raw("user.name", format_args!(""));
-        values.encoded("other", format_args!(""));
-        assert_eq!(values.key(String::new()).empty, Some("user.name"));
     }
 }

@@ -75,6 +75,7 @@ fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Acquisitio
         Mode::Exclusive,
     ));
     let params = LockParams {
+        node_timeout: LEASE / 20,
         wait: Duration::MAX,
         ..LockParams::of(LEASE)
     };
