@@ -293,16 +293,6 @@ mod tests {
     }
 
     #[test]
-    fn script_and_protocol_agree_on_how_long_a_place_lasts() {
-        let lasts = Ticket::LASTS.as_millis();
-        let valid = format!("to > now + {lasts} ");
-        let expires = format!("'PEXPIRE', queue, {lasts})");
-        for text in [valid, expires] {
-            assert!(ACQUIRE_IN_ORDER.text.contains(&text), "{text}");
-        }
-    }
-
-    #[test]
     fn what_the_library_keeps_has_a_reserved_name_of_its_own_in_each_database() {
         assert_eq!(node_hash(0), "__redlock:node:0");
         assert_eq!(node_hash(15), "__redlock:node:15");
