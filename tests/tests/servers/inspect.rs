@@ -42,7 +42,7 @@ async fn those_that_wait_for_a_fair_lock_are_told_in_their_order() {
         let redlock = node_set(&cluster, service).await;
         let lock = redlock.lock("k").fair().wait(PATIENCE);
         // Each lets go by itself: within 50 ms of each other they may have it in either order.
-        waiting.push(tokio::spawn(async {
+        waiting.push(tokio::spawn(async move {
             lock.acquire().await.unwrap().release().await
         }));
         inspect_until(&holder, "k", |found| found.waiters.len() == count).await;
