@@ -296,9 +296,9 @@ pub struct Stand {
     pub permits: u32,
     /// The slot to begin with: clients that are told of the same one meet there.
     pub start: u32,
-    /// How many slots the process has; `None` if the caller needs several, so that a share may not be enough.
-    pub own: Option<u32>,
-    /// The place. A process that has its share of the slots takes none: those that have less go first.
+    /// The caller needs several slots, so its process's share of them may not be enough.
+    pub needs_several: bool,
+    /// The place.
     pub ticket: Ticket,
 }
 
@@ -483,15 +483,14 @@ pub enum Reply {
     },
     /// Stand: no slot is free.
     Full {
-        /// The one whose key expires first; `None` if some are left to processes that were told of them.
-        slot: Option<u32>,
-        /// When it does, or when one of them is not left to its process any more; `None` if no slot ever expires.
+        /// When the first key expires, or a slot that is left to a process that was told of it is not any more; `None` if
+        /// that is never.
         remaining: Option<Duration>,
         /// Who has waited longer.
         ahead: Ahead,
         /// The line has got its key by this request, so the process that has asked cannot have read it yet.
         is_new: bool,
-        /// A process that has this number of slots takes no place, and need not let others have them.
+        /// A process that has no more slots than these need not let others have them.
         share: u32,
     },
     /// Acquire, put back: the key exists.

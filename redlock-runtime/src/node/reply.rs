@@ -138,19 +138,13 @@ fn stood(answer: &Value, permits: u32) -> Option<Reply> {
     match &values[..] {
         [
             Value::Int(remaining),
-            Value::Int(first),
             standing @ ..,
             Value::Int(is_new @ 0..=1),
             Value::Int(share @ 0..),
         ] => {
-            let first = match first {
-                -1 => None,
-                first => Some(slot(*first)?),
-            };
             let ahead = ahead(standing, true)?;
             match remaining {
                 -1.. => Some(Reply::Full {
-                    slot: first,
                     remaining: time_left(*remaining),
                     ahead,
                     is_new: *is_new == 1,

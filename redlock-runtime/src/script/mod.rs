@@ -189,7 +189,7 @@ fn words_of_stand(stand: &Stand) -> [Word<'static>; 6] {
         Word::Owner(stand.owner),
         Number(stand.permits.into()),
         Number(stand.start.into()),
-        stand.own.map_or(Text(""), |own| Number(own.into())),
+        flag(stand.needs_several),
         Text(""),
         Text(""),
     ]

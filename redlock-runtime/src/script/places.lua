@@ -37,22 +37,18 @@ for i = 1, #fields, 2 do
 end
 
 -- Those that came before. The process that has the lock is not ahead any more.
-local ahead, grace
-local function look_ahead(from)
-  since, ahead, grace = from, {}, 0
-  for other, place in pairs(places) do
-    local is_before = place.since < since or place.since == since and other < process
-    if is_before and place.excludes and other ~= process and other ~= holder then
-      ahead[#ahead + 1] = other
-      grace = grace + place.grace
-    end
+local ahead, grace = {}, 0
+for other, place in pairs(places) do
+  local is_before = place.since < since or place.since == since and other < process
+  if is_before and place.excludes and other ~= process and other ~= holder then
+    ahead[#ahead + 1] = other
+    grace = grace + place.grace
   end
-  if #ahead == 0 and places[holder] then
-    grace = places[holder].grace
-  end
-  grace = math.min(grace, 40)
 end
-look_ahead(since)
+if #ahead == 0 and places[holder] then
+  grace = places[holder].grace
+end
+grace = math.min(grace, 40)
 
 -- The lock is free: the process may have it, because nobody is ahead or all of them have had their time.
 local function is_next()

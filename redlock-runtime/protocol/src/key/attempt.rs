@@ -51,7 +51,7 @@ pub(super) struct Attempt {
 }
 
 /// The round for a slot waits for silent nodes at most this number of times as long as that for a free lock.
-const MOST_SPLIT_SLOTS: u32 = 8;
+const MOST_LOST_SLOTS: u32 = 8;
 
 /// So many processes that ask for numbers of one lock at the same time part by chance. Of more, each new proposal
 /// overtakes those that are on their way, so they take turns.
@@ -121,7 +121,7 @@ impl Waiter {
     /// of all others, and two that wait for equally long are in each other's.
     fn patience_with_silent(&self, hedge_delay: Duration, cx: &mut Cx<'_>) -> Duration {
         let tried_for = match self.split {
-            None => hedge_delay * self.split_slots.min(MOST_SPLIT_SLOTS),
+            None => hedge_delay * self.lost_slots.min(MOST_LOST_SLOTS),
             Some(since) => cx.now().since(since),
         };
         match tried_for {
@@ -351,7 +351,7 @@ impl Key {
         self.releases.begin(claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
         // Asking all nodes disturbs those ahead: each time needs a new reason.
-        let asked_all = std::mem::take(&mut waiter.asks_all);
+        waiter.asks_all = false;
         waiter.place.on_failed(&round);
         let cause = match failure {
             Failure::Held | Failure::Split => Cause::Contended {
@@ -372,11 +372,6 @@ impl Key {
             attempts: 0,
         };
         if waiter.params.permits > 0 {
-            waiter.asks_all = asked_all;
-            waiter.split_slots = match failure {
-                Failure::Split => waiter.split_slots + 1,
-                Failure::Held | Failure::Outage(_) => 0,
-            };
             return self.give_back(waiter, refusal);
         }
         self.contention().last_refusal = refusal;
@@ -469,15 +464,22 @@ impl Key {
         cx.answer(waiter.section, Answer::Refused(refusal));
     }
 
-    /// The front waiter goes away.
-    pub(super) fn cancel_front(&mut self, cx: &mut Cx<'_>) {
-        let Some(place) = self.place().map(std::mem::take) else {
-            return;
+    /// The front waiter goes away, if there is one.
+    pub(super) fn cancel_front(&mut self, cx: &mut Cx<'_>) -> Option<Waiter> {
+        let mut waiter = match self.take_front() {
+            Front::Acquiring(attempt) => {
+                self.releases.begin(attempt.claim, Reports::default(), cx);
+                attempt.waiter
+            }
+            Front::Standing(standing) => standing.waiter,
+            Front::BackingOff(backoff) => backoff.waiter,
+            front => {
+                self.front = front;
+                return None;
+            }
         };
-        if let Front::Acquiring(attempt) = self.take_front() {
-            self.releases.begin(attempt.claim, Reports::default(), cx);
-        }
-        self.leave(place, cx);
+        self.leave(std::mem::take(&mut waiter.place), cx);
+        Some(waiter)
     }
 
     /// The next waiter of this process comes to the front, if there is one, and keeps the place.

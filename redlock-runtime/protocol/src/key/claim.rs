@@ -237,8 +237,8 @@ impl Claim {
 
     fn on_known(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
-        if place.has == Has::Anothers {
-            // That was of the other one.
+        if place.has != Has::Known {
+            // It is of another key, or of another time.
             place.written = None;
         }
         place.has = Has::Known;

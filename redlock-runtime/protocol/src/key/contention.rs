@@ -1,7 +1,7 @@
 //! What a key knows of other processes that want it. No other process ever asks for most keys, and a process
 //! may hold a hundred thousand, so this is in a box that is made when a lock cannot be had at once.
 
-use super::{Key, permits::Permits};
+use super::{Key, permits};
 use crate::{action::Refusal, message::Ticket, time::Instant};
 
 #[derive(Debug)]
@@ -15,8 +15,12 @@ pub(super) struct Contention {
     arrival: Option<Instant>,
     /// The end of its last turn: who has had one stands at the end of the queue.
     last_turn: Option<Instant>,
-    /// It is one of the keys of a lock with permits.
-    pub(super) permits: Option<Permits>,
+    /// Callers wait here for a permit.
+    pub(super) line: Option<Box<permits::Line>>,
+    /// It is a permit that one of this process has or asks for.
+    pub(super) slot: Option<permits::Slot>,
+    /// To other keys of the same lock.
+    pub(super) moves: Vec<permits::Move>,
     /// Why the last attempt failed: what a waiter is told that gives up.
     pub(super) last_refusal: Refusal,
 }
@@ -28,7 +32,9 @@ impl Default for Contention {
             stand_back_until: None,
             arrival: None,
             last_turn: None,
-            permits: None,
+            line: None,
+            slot: None,
+            moves: Vec::new(),
             last_refusal: Refusal::CONTENDED,
         }
     }

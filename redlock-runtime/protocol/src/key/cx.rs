@@ -18,7 +18,7 @@ pub(crate) struct Cx<'a> {
 }
 
 impl Cx<'_> {
-    pub(super) const fn now(&self) -> Instant {
+    pub(crate) const fn now(&self) -> Instant {
         self.out.now
     }
 

@@ -88,12 +88,13 @@ impl Key {
     /// Nothing is left of it.
     pub(crate) fn is_idle(&self) -> bool {
         let is_free = matches!(self.front, Front::Free) && self.remembers_until().is_none();
-        let permits = self.permits();
+        let contention = self.contention.as_ref();
         is_free
             && self.queue.is_empty()
             && self.over.is_empty()
             && self.releases.are_done()
-            && permits.is_none_or(|permits| permits.is_idle())
+            && contention.is_none_or(|contention| contention.slot.is_none())
+            && self.busy().next().is_none()
     }
 
     /// Nobody here has it or asks for it.
@@ -106,7 +107,7 @@ impl Key {
             Front::Free => self.remembers_until(),
             Front::Acquiring(attempt) => Some(attempt.next_due(now)),
             Front::Standing(standing) => Some(standing.next_due()),
-            Front::BackingOff(backoff) => Some(backoff.until),
+            Front::BackingOff(backoff) => Some(backoff.next_due()),
             Front::Held(held) => held.next_due(self.queue.first(), now),
         };
         let kept = self.kept.iter();
@@ -139,7 +140,7 @@ impl Key {
         let mut wait = params.wait;
         let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
         if params.permits > 0 {
-            self.become_line();
+            self.contention().line.get_or_insert_default();
         }
         if wait.is_zero() && !is_first {
             let is_asked_for = matches!(self.front, Front::Standing(_));
@@ -230,8 +231,7 @@ impl Key {
 
     /// Nothing new is taken on. Holders go on, unless they are to be aborted.
     pub(crate) fn stop(&mut self, abort_holders: bool, cx: &mut Cx<'_>) {
-        let first = self.front_waiter();
-        self.cancel_front(cx);
+        let first = self.cancel_front(cx).map(|waiter| waiter.section);
         let queue = &mut self.queue;
         let others = iter::from_fn(|| queue.pop().map(|waiter| waiter.section));
         for section in first.into_iter().chain(others) {
@@ -315,6 +315,9 @@ impl Key {
         }
         let can_ask = cx.nodes.is_up(node) && cx.nodes.has_majority(cx.now());
         let lacks_quorum = self.last_refusal().lacks_quorum();
+        if can_ask {
+            self.end_rest();
+        }
         match &mut self.front {
             Front::Held(held) => held.on_settled(node, cx),
             // The pause was for an outage, which this node may have ended.
@@ -422,6 +425,7 @@ impl Key {
             if let Some(place) = self.place() {
                 place.disarm_all();
             }
+            self.send(Move::Released);
             self.retry_now(cx);
         }
     }

@@ -9,11 +9,10 @@
 //! for a moment, and the process asks all nodes for it. So nobody asks for slots that others have.
 //!
 //! A slot that this process has passes from one caller to the next like any lock, without any node. Of as many slots as
-//! there are for each process, its *share*, it does so while others wait, too, and it takes no place while it has them:
-//! so processes that all have their share leave each other alone. When a slot is released, the node deletes the key of
-//! the line, by which those who wait hear of it.
+//! there are for each process, its *share*, it does so while others wait, too. When a slot is released, the node deletes
+//! the key of the line, by which those who wait hear of it.
 
-use std::{collections::BTreeSet, mem, time::Duration};
+use std::{cmp::Ordering, collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use super::{
     Front, Key,
@@ -23,60 +22,39 @@ use super::{
 };
 use crate::{
     action::{Cause, Refusal, Verdict},
-    message::{NodeId, Owner, Reply, Request, SectionId, Stand, Ticket},
+    message::{Ahead, NodeId, Owner, Reply, Request, SectionId, Stand, Ticket},
     purpose::{Ask, RoundId},
-    rules::{backoff::jitter, quorum},
+    rules::backoff::{self, jitter},
     time::Instant,
 };
 
-/// The pause before the next question after a slot was lost that was free.
+/// The longest pause of a process after a slot was lost that was free; doubled with every further one, up to eight times
+/// as long.
 const LOST_PAUSE: Duration = Duration::from_millis(2);
-
-/// It is doubled with every further one, up to eight times as long.
-fn pause_after(losses: u32) -> Duration {
-    LOST_PAUSE * (1 << losses.min(3))
-}
 
 /// One in this number of failed attempts is followed by one for any slot: of keys that nobody comes for, the leader
 /// has some that the other nodes lack, and lacks some that they have.
 const ASKS_ANY_EVERY: u32 = 2;
 
-/// What a line or a slot knows of the other.
-#[derive(Debug)]
-pub(super) struct Permits {
-    role: Role,
-    moves: Vec<Move>,
-}
-
-#[derive(Debug)]
-enum Role {
-    Line(Box<Line>),
-    Slot(Slot),
-}
-
+/// What the key at which callers wait knows of the slots.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     /// The slots that this process has or asks for.
     busy: BTreeSet<u32>,
-    /// See [`Reply::Full`].
-    share: u32,
+    /// See [`Reply::Full`]; none before the first.
+    share: Option<u32>,
     /// In the queue, while no waiter is at the front.
     place: Place,
-    /// The slot that was asked for last: the next question begins behind it, in case it got no slot.
-    last: u32,
     /// So many attempts have got no slot since one has.
     losses: u32,
-    /// The last one ended while the next caller was asking which slot is free.
-    is_lost: bool,
-    /// See [`Waiter::split_slots`], for whichever caller asks next.
-    split_slots: u32,
+    /// No caller asks before: those that take turns at it would ask as often as nodes reply.
+    rests_until: Option<Instant>,
 }
 
+/// What a slot knows of the line, from when a waiter has been sent here until the line hears that the slot is free.
 #[derive(Debug)]
 pub(super) struct Slot {
     number: u32,
-    /// A waiter has been sent here, and the line has not heard that the slot is free again.
-    is_taken: bool,
     /// Its turn has ended because other processes wait.
     was_waited_for: bool,
     /// It has been won, and is not given to a caller yet.
@@ -100,6 +78,8 @@ pub(crate) enum Move {
     Return(Waiting),
     /// To the line: the turn in the slot is over, or nobody asks for it any more.
     Free { slot: u32, was_waited_for: bool },
+    /// To the line: the slot is released only now, after the end of its turn.
+    Released,
 }
 
 /// A node is asked for a free slot: the leader, or then another one that may know better.
@@ -107,85 +87,58 @@ pub(crate) enum Move {
 pub(super) struct Standing {
     pub(super) waiter: Waiter,
     round: RoundId,
-    /// That node, behind those that had none.
-    asked: Vec<NodeId>,
+    node: NodeId,
     /// It is not waited for any longer.
     until: Instant,
 }
 
 impl Standing {
-    /// Another waiter goes on in its place. The one before.
-    fn replace(&mut self, next: Waiting) -> Waiting {
-        let before = self.waiter.replace(next);
-        // The new one may have less time left than the one before.
-        self.until = self.until.min(self.waiter.last_end());
-        before
+    fn is_at_leader(&self) -> bool {
+        self.waiter.place.leader == Some(self.node)
     }
 
-    pub(super) const fn next_due(&self) -> Instant {
-        self.until
-    }
-}
-
-impl Permits {
-    const fn new(role: Role) -> Self {
-        let moves = Vec::new();
-        Self { role, moves }
-    }
-
-    const fn line(&mut self) -> Option<&mut Line> {
-        match &mut self.role {
-            Role::Line(line) => Some(line),
-            Role::Slot(_) => None,
-        }
-    }
-
-    const fn slot(&mut self) -> Option<&mut Slot> {
-        match &mut self.role {
-            Role::Slot(slot) => Some(slot),
-            Role::Line(_) => None,
-        }
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        match &self.role {
-            Role::Line(line) => line.busy.is_empty(),
-            Role::Slot(slot) => !slot.is_taken,
-        }
+    pub(super) fn next_due(&self) -> Instant {
+        // Another waiter may have come to the front, which has less time left.
+        self.until.min(self.waiter.last_end())
     }
 }
 
 // ---- the line
 
 impl Key {
-    pub(super) fn permits(&self) -> Option<&Permits> {
-        self.contention.as_ref()?.permits.as_ref()
-    }
-
-    fn permits_mut(&mut self) -> Option<&mut Permits> {
-        self.contention.as_mut()?.permits.as_mut()
-    }
-
     pub(super) fn line(&mut self) -> Option<&mut Line> {
-        self.permits_mut()?.line()
+        self.contention.as_mut()?.line.as_deref_mut()
     }
 
-    /// Callers wait here for one of its slots.
-    pub(super) fn become_line(&mut self) {
-        let new = || Permits::new(Role::Line(Box::default()));
-        self.contention().permits.get_or_insert_with(new);
+    /// The slots that this process has or asks for.
+    pub(crate) fn busy(&self) -> impl Iterator<Item = u32> {
+        let contention = self.contention.iter();
+        let lines = contention.filter_map(|contention| contention.line.as_ref());
+        lines.flat_map(|line| line.busy.iter().copied())
     }
 
     /// This process has or asks for all slots of this one's lock.
     pub(crate) fn has_all(&self, permits: u32) -> bool {
-        let role = self.permits().map(|permits| &permits.role);
-        matches!(role, Some(Role::Line(line)) if line.busy.range(..permits).count() as u32 == permits)
+        permits > 0 && self.busy().filter(|slot| *slot < permits).count() as u32 == permits
+    }
+
+    /// Whether the process has more slots than its share, or less, if it knows.
+    fn of_share(&mut self) -> Option<Ordering> {
+        let line = self.line()?;
+        Some(line.busy.len().cmp(&(line.share? as usize)))
     }
 
     /// The process has no more slots than it may keep while others wait.
     pub(crate) fn keeps_slots(&mut self) -> bool {
-        let own = self.own_slots();
-        self.line().is_some_and(|line| own <= line.share)
+        self.of_share().is_some_and(Ordering::is_le)
+    }
+
+    /// The process has its share of the slots, and this waiter needs no more: sections of its own let the next ones in.
+    // If it were told of each slot, all processes would ask for it: four times as many requests for each section.
+    pub(super) fn has_share(&mut self, waiter: &Waiter, now: Instant) -> bool {
+        let has_some = self.busy().next().is_some();
+        let is_enough = has_some && self.of_share().is_some_and(Ordering::is_ge);
+        is_enough && !waiter.section.is_part() && waiter.goes_on_waiting(now)
     }
 
     /// The place in the queue of one who goes away from the front, for the next one.
@@ -204,30 +157,40 @@ impl Key {
 
     /// Asks for a slot, or which one to ask for.
     pub(super) fn attempt_slot(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        if waiter.is_late(cx.now()) {
+        let now = cx.now();
+        let rests_until = self.line().and_then(|line| line.rests_until);
+        let asks_any = match waiter.lost_attempts {
+            0 => !self.is_contested(),
+            lost => lost.is_multiple_of(ASKS_ANY_EVERY),
+        };
+        if waiter.is_late(now) {
             self.back_off_or_refuse(waiter, cx);
-        } else if waiter.lost_attempts == 0 && !self.is_contested() {
+        } else if let Some(until) = rests_until.filter(|until| now < *until.min(&waiter.wait_until))
+        {
+            self.pause_until(waiter, until);
+        } else if asks_any {
             self.ask_for_any(waiter, cx);
         } else {
             self.stand(waiter, cx);
         }
     }
 
-    /// Asks for any slot.
-    fn ask_for_any(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        let permits = waiter.params.permits;
-        // Drawn, so that processes that come at once ask for different slots.
+    /// A slot that this process neither has nor asks for. Drawn, so that processes that come at once ask for different
+    /// ones, and one that gets no slot asks for another one next.
+    fn draw_slot(&mut self, permits: u32, cx: &mut Cx<'_>) -> Option<u32> {
         let start = (cx.random() % u128::from(permits)) as u32;
         let mut slots = (start..start + permits).map(|slot| slot % permits);
-        let slot = self
-            .line()
-            .and_then(|line| slots.find(|slot| !line.busy.contains(slot)));
-        match slot {
+        let line = self.line()?;
+        slots.find(|slot| !line.busy.contains(slot))
+    }
+
+    /// Asks for any slot.
+    fn ask_for_any(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
+        match self.draw_slot(waiter.params.permits, cx) {
             Some(slot) => self.take(slot, waiter, cx),
             // This process has all slots itself: only one of its own callers can free one.
             None if waiter.wait_until <= cx.now() => self.back_off_or_refuse(waiter, cx),
             None => {
-                let mut waiter = waiter;
                 self.leave(mem::take(&mut waiter.place), cx);
                 self.queue.join(waiter.into());
             }
@@ -237,17 +200,16 @@ impl Key {
     fn take(&mut self, slot: u32, mut waiter: Waiter, cx: &mut Cx<'_>) {
         // The place stays with the line: the next caller here goes on with it, or it is given up.
         self.leave(mem::take(&mut waiter.place), cx);
-        if let Some(Permits {
-            role: Role::Line(line),
-            moves,
-        }) = self.permits_mut()
-        {
+        let losses = self.line().map_or(0, |line| {
             line.busy.insert(slot);
-            line.last = slot;
-            waiter.split_slots = line.split_slots;
-            let waiter = Box::new(waiter);
-            moves.push(Move::Take { slot, waiter });
+            line.losses
+        });
+        if losses > 1 {
+            self.rest_after(losses, &waiter, cx);
         }
+        waiter.lost_slots = losses;
+        let waiter = Box::new(waiter);
+        self.send(Move::Take { slot, waiter });
     }
 
     /// Asks the leader which slot is free for this process.
@@ -260,28 +222,30 @@ impl Key {
         let waits = waiter.goes_on_waiting(now);
         let ticket = self.ticket(&mut waiter, waits, cx);
         // No node can say which slot is free, but a majority still decides each of them.
-        let Some((leader, ticket)) = waiter.place.leader.zip(ticket) else {
+        let Some((leader, mut ticket)) = waiter.place.leader.zip(ticket) else {
             return self.ask_for_any(waiter, cx);
         };
+        if self.has_share(&waiter, now) {
+            // It takes no place.
+            (ticket.waited, ticket.lasts) = (Duration::ZERO, Duration::ZERO);
+            waiter.place.is_taken = false;
+        }
         waiter.place.on_attempt();
-        self.stand_at(vec![leader], ticket, waiter, cx);
+        self.stand_at(leader, ticket, waiter, cx);
     }
 
-    /// No slot is free at those that were asked. They may have missed a release, so another one is asked; a majority
-    /// knows. It takes down that somebody waits there, and no place.
-    fn stand_elsewhere(&mut self, mut asked: Vec<NodeId>, mut waiter: Waiter, cx: &mut Cx<'_>) {
+    /// The leader has no free slot. It may have missed a release, so another node is asked, a different one each time.
+    /// That takes down that somebody waits there, and no place.
+    fn stand_elsewhere(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
         let (now, patience) = (cx.now(), cx.nodes.hedge_delay());
-        let is_enough = asked.len() >= quorum::majority(cx.nodes.count());
-        let is_next = |node: &NodeId| {
-            !is_enough && !asked.contains(node) && !cx.nodes.is_silent(*node, patience, now)
-        };
-        let other = cx.nodes.able(cx.name, now).find(is_next);
-        let Some(node) = other else {
-            waiter.place.free_elsewhere = None;
+        let Place { leader, looks, .. } = waiter.place;
+        let others = cx.nodes.able(cx.name, now);
+        let others = others.filter(|node| Some(*node) != leader);
+        let others = others.filter(|node| !cx.nodes.is_silent(*node, patience, now));
+        let others: Vec<NodeId> = others.collect();
+        if others.is_empty() {
             return self.back_off_or_refuse(waiter, cx);
-        };
-        // Kept, so that each node is asked once and a majority is the end.
-        asked.push(node);
+        }
         let ticket = Ticket {
             came: 0,
             waited: Duration::ZERO,
@@ -290,30 +254,24 @@ impl Key {
             grace: Duration::ZERO,
             is_ordered: false,
         };
-        self.stand_at(asked, ticket, waiter, cx);
+        self.stand_at(others[looks as usize % others.len()], ticket, waiter, cx);
     }
 
-    fn stand_at(&mut self, asked: Vec<NodeId>, ticket: Ticket, waiter: Waiter, cx: &mut Cx<'_>) {
+    fn stand_at(&mut self, node: NodeId, ticket: Ticket, waiter: Waiter, cx: &mut Cx<'_>) {
         let round = cx.new_round();
         let permits = waiter.params.permits;
-        // Behind the last one, in case that brought no slot. One of its own is free only where the node has lost it.
-        let start = self.line().and_then(|line| {
-            let mut others = (1..=permits).map(|by| line.last.wrapping_add(by) % permits);
-            others.find(|slot| !line.busy.contains(slot))
-        });
         let body = Request::Stand(Stand {
-            key: std::sync::Arc::clone(cx.name),
+            key: Arc::clone(cx.name),
             owner: Owner(u128::from(cx.nodes.process().0) << 64),
             permits,
-            start: start.unwrap_or(0),
-            own: (!waiter.section.is_part()).then(|| self.own_slots()),
+            // One of its own is free only where the node has lost it.
+            start: self.draw_slot(permits, cx).unwrap_or(0),
+            needs_several: waiter.section.is_part(),
             ticket,
         });
-        let told = asked.last().copied();
-        let told = told.filter(|&node| cx.tell(node, Ask::Stand(round), body));
-        let Some(node) = told else {
+        if !cx.tell(node, Ask::Stand(round), body) {
             return self.ask_for_any(waiter, cx);
-        };
+        }
         let now = cx.now();
         // As for an attempt that asks one node first.
         let patience = waiter.patience(node, cx);
@@ -324,24 +282,22 @@ impl Key {
         self.front = Front::Standing(Box::new(Standing {
             waiter,
             round,
-            asked,
+            node,
             until,
         }));
     }
 
     /// The node does not reply.
     pub(super) fn advance_standing(&mut self, cx: &mut Cx<'_>) -> bool {
-        let is_late = |standing: &Standing| standing.until <= cx.now();
+        let is_late = |standing: &Standing| standing.next_due() <= cx.now();
         if !matches!(&self.front, Front::Standing(standing) if is_late(standing)) {
             return false;
         }
         if let Front::Standing(standing) = self.take_front() {
-            let Standing { waiter, asked, .. } = *standing;
-            match waiter.is_late(cx.now()) {
-                true => self.back_off_or_refuse(waiter, cx),
-                // The leader has said that none is free; the next node may know better.
-                false if asked.len() > 1 => self.stand_elsewhere(asked, waiter, cx),
-                false => self.ask_for_any(waiter, cx),
+            match standing.is_at_leader() && !standing.waiter.is_late(cx.now()) {
+                true => self.ask_for_any(standing.waiter, cx),
+                // The leader has said that none is free.
+                false => self.back_off_or_refuse(standing.waiter, cx),
             }
         }
         true
@@ -359,17 +315,17 @@ impl Key {
         let Front::Standing(standing) = self.take_front() else {
             return;
         };
-        let Standing {
-            mut waiter, asked, ..
-        } = *standing;
+        let is_leader = standing.is_at_leader();
+        let mut waiter = standing.waiter;
         match reply {
             _ if waiter.is_late(cx.now()) => self.back_off_or_refuse(waiter, cx),
-            reply if asked.len() > 1 => self.on_stood_elsewhere(asked, waiter, reply, cx),
             Ok(Reply::Turn { slot }) => {
-                // The node has taken the place away with this reply, so there is none to give up.
-                waiter.place.is_taken = false;
+                // The leader has taken the place away with this reply, so there is none to give up.
+                waiter.place.is_taken &= !is_leader;
                 self.take_free(slot, waiter, cx);
             }
+            // The leader has said that none is free.
+            _ if !is_leader => self.back_off_or_refuse(waiter, cx),
             Ok(Reply::Queued(ahead)) if waiter.goes_on_waiting(cx.now()) => {
                 waiter.place.on_ahead(ahead.believed(), cx.now());
                 // Perhaps the line has got its key by this question.
@@ -377,7 +333,6 @@ impl Key {
                 self.give_way(waiter, cx);
             }
             Ok(Reply::Full {
-                slot,
                 remaining,
                 ahead,
                 is_new,
@@ -393,120 +348,61 @@ impl Key {
                     key: None,
                     attempts: 0,
                 };
-                waiter.place.has_share = self.has_share(&waiter, share, cx.now());
-                waiter.place.is_taken &= !waiter.place.has_share;
-                waiter.place.held_at = asked;
+                if let Some(line) = self.line() {
+                    line.share = Some(share);
+                }
+                if self.has_share(&waiter, cx.now()) {
+                    // Those that have less go first.
+                    waiter.place.leave(cx);
+                }
+                waiter.place.held_at = vec![node];
                 waiter.place.on_ahead(ahead.believed(), cx.now());
                 if is_new {
                     // The key expires while nobody lets go, and a node does not tell a process of what that process has
                     // changed itself.
                     waiter.place.disarm_all();
                 }
-                self.on_full(waiter, slot.and(remaining), cx);
+                self.on_full(waiter, remaining, cx);
             }
             // The leader is of no help, and a majority decides each slot anyway.
             _ => self.ask_for_any(waiter, cx),
         }
     }
 
-    /// How many slots the process has or asks for.
-    fn own_slots(&mut self) -> u32 {
-        self.line().map_or(0, |line| line.busy.len() as u32)
-    }
-
-    /// The process has as many slots as the leader says are its share, and this waiter needs no more.
-    fn has_share(&mut self, waiter: &Waiter, share: u32, now: Instant) -> bool {
-        if let Some(line) = self.line() {
-            line.share = share;
-        }
-        let own = self.own_slots();
-        own > 0 && own >= share && !waiter.section.is_part() && waiter.goes_on_waiting(now)
-    }
-
-    fn on_stood_elsewhere(
-        &mut self,
-        asked: Vec<NodeId>,
-        mut waiter: Waiter,
-        reply: Result<Reply, Verdict>,
-        cx: &mut Cx<'_>,
-    ) {
-        let (now, patience) = (cx.now(), cx.nodes.hedge_delay());
-        match reply {
-            Ok(Reply::Turn { slot }) => {
-                if !waiter.place.is_free_elsewhere(slot, patience, now) {
-                    // Not deaf: a slow node may have made this a long time, and the leader tells of others.
-                    return self.back_off(waiter, cx);
-                }
-                waiter.asks_all = true;
-                self.take_free(slot, waiter, cx);
-            }
-            reply => {
-                if let Ok(Reply::Full {
-                    remaining: Some(left),
-                    ..
-                }) = reply
-                {
-                    // A key expires without notice. If only the leader still has the key of a dead owner, the slot
-                    // would stand free until the look that asks all nodes.
-                    waiter.place.doubts_by(now.after(left).after(TICK));
-                }
-                self.stand_elsewhere(asked, waiter, cx);
-            }
-        }
-    }
-
     /// A node says that the slot is free.
-    fn take_free(&mut self, slot: u32, mut waiter: Waiter, cx: &mut Cx<'_>) {
-        let is_outage = self.last_refusal().lacks_quorum();
-        let permits = waiter.params.permits;
-        let is_in_vain = |line: &&mut Line| line.is_lost && (is_outage || line.losses >= permits);
-        // Callers that take turns at asking would ask as often as nodes reply, for as long as this goes on.
-        if let Some(line) = self.line().filter(is_in_vain) {
-            line.is_lost = false;
-            waiter.lost_attempts = waiter.lost_attempts.max(line.losses / permits);
-            return self.pause_after_loss(waiter, cx);
-        }
+    fn take_free(&mut self, slot: u32, waiter: Waiter, cx: &mut Cx<'_>) {
         let is_busy = self.line().is_none_or(|line| line.busy.contains(&slot));
-        if is_busy || slot >= permits {
+        if is_busy || slot >= waiter.params.permits {
             // The node has lost what this process has there.
-            if let Some(line) = self.line() {
-                line.last = slot;
-            }
-            return self.pause_after_loss(waiter, cx);
+            self.rest_after(0, &waiter, cx);
+            return self.attempt_slot(waiter, cx);
         }
         self.contention().leave();
         self.take(slot, waiter, cx);
     }
 
-    /// The leader says that no slot is free, and how long the key of the first lives that will be.
+    /// The leader says that no slot is free, and when the first may be.
     fn on_full(&mut self, mut waiter: Waiter, left: Option<Duration>, cx: &mut Cx<'_>) {
         let now = cx.now();
         let waits = waiter.goes_on_waiting(now);
-        // A key that has been written just now may be one of several attempts that exclude each other, and a slot
-        // that is left to a process may not become its own.
+        // A slot that is left to a process may not become its own, and a key that has been written just now may be one of
+        // several attempts that exclude each other.
         let young = 2 * cx.nodes.hedge_delay();
         let is_old = |left: Duration| left.saturating_add(young) < waiter.params.key_ttl();
-        let is_settled = left.is_some_and(is_old);
+        let is_settled = left.is_some_and(|left| left > Ahead::LONGEST_GRACE && is_old(left));
         if !waits && !is_settled && now < waiter.wait_until {
-            return self.pause_after_loss(waiter, cx);
+            self.rest_after(0, &waiter, cx);
+            return self.attempt_slot(waiter, cx);
         }
         let doubts = match waits {
-            // Once it is worth it. The others also say when a slot of theirs expires.
-            true => {
-                let Place {
-                    looks,
-                    free_elsewhere,
-                    ..
-                } = waiter.place;
-                waiter.place.doubts_leader(now) || looks == 2 || free_elsewhere.is_some()
-            }
+            // Once it is worth it.
+            true => waiter.place.doubts_leader(now) || waiter.place.looks == 2,
             false => now < waiter.wait_until,
         };
-        if doubts {
-            let asked = waiter.place.held_at.clone();
-            return self.stand_elsewhere(asked, waiter, cx);
+        match doubts {
+            true => self.stand_elsewhere(waiter, cx),
+            false => self.back_off_or_refuse(waiter, cx),
         }
-        self.back_off_or_refuse(waiter, cx);
     }
 
     /// A waiter comes back that has not got a slot.
@@ -519,67 +415,69 @@ impl Key {
     ) {
         let now = cx.now();
         self.forget(slot);
-        if let Some(line) = self.line() {
-            line.split_slots = waiter.split_slots;
-        }
         let is_outage = refusal.lacks_quorum();
         let waits = waiter.goes_on_waiting(now);
         self.contention().last_refusal = refusal;
         if !is_outage {
             self.contention().is_met(now);
-        }
-        if waits && !is_outage {
-            self.contention().arrive(waiter.since);
-        }
-        let asked_all = mem::take(&mut waiter.asks_all);
-        let is_over = !waits && (is_outage || asked_all || now >= waiter.wait_until);
-        if !matches!(self.front, Front::Free) {
-            if is_over {
-                return self.refuse(&waiter, cx);
+            if waits {
+                self.contention().arrive(waiter.since);
             }
-            let permits = waiter.params.permits;
-            let losses = self.line().map_or(0, |line| {
-                (line.losses, line.is_lost) = (line.losses + 1, true);
-                line.losses / permits
-            });
-            // Who has met an outage leaves the one at the front to its pause, unless that waits to be told: it is not told
-            // of this release.
-            if !is_outage || self.place().is_some_and(|place| place.listens()) {
-                self.look_by(now.after(pause_after(losses)));
-            }
-            return self.on_return(waiter.into());
         }
-        waiter.place = self.kept_place();
-        if is_outage || is_over {
-            self.back_off_or_refuse(waiter, cx);
-        } else if asked_all {
-            self.back_off(waiter, cx);
-        } else if waiter.lost_attempts == 1 {
-            self.stand(waiter, cx);
-        } else if waiter.lost_attempts.is_multiple_of(ASKS_ANY_EVERY) {
-            self.ask_for_any(waiter, cx);
-        } else {
-            self.pause_after_loss(waiter, cx);
+        let losses = self.line().map_or(0, |line| {
+            line.losses += 1;
+            line.losses
+        });
+        if is_outage {
+            let timeout = waiter.params.round_timeout();
+            let can_ask = cx.nodes.has_majority(now);
+            let pause = backoff::pause(losses, timeout, can_ask, cx.random());
+            self.rest(pause, &waiter, cx);
+        }
+        let is_over = !waits && (is_outage || now >= waiter.wait_until);
+        let is_free = matches!(self.front, Front::Free);
+        match (is_over, is_free) {
+            (true, false) => self.refuse(&waiter, cx),
+            (false, false) => {
+                self.look_by(now);
+                self.on_return(waiter.into());
+            }
+            (is_over, true) => {
+                waiter.place = self.kept_place();
+                match is_over {
+                    true => self.back_off_or_refuse(waiter, cx),
+                    false => self.attempt_slot(waiter, cx),
+                }
+            }
         }
     }
 
-    /// Asks again in a moment: others have been told of the same slot.
-    fn pause_after_loss(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        let pause = jitter(pause_after(waiter.lost_attempts), cx.random());
+    /// Others may have been told of the slots that this process was told of: its callers pause.
+    fn rest_after(&mut self, losses: u32, waiter: &Waiter, cx: &mut Cx<'_>) {
+        let pause = LOST_PAUSE * (1 << losses.min(3));
+        let pause = pause - jitter(pause / 2, cx.random());
+        self.rest(pause, waiter, cx);
+    }
+
+    fn rest(&mut self, pause: Duration, waiter: &Waiter, cx: &Cx<'_>) {
         let until = pause_within(pause, waiter.wait_until, cx.now());
-        self.pause_until(waiter, until);
+        if let Some(line) = self.line() {
+            line.rests_until = Some(until);
+        }
+    }
+
+    /// The outage that kept the callers from a slot may be over.
+    pub(super) fn end_rest(&mut self) {
+        if let Some(line) = self.line() {
+            line.rests_until = None;
+        }
     }
 
     /// One who has not got a slot waits on, before all that have called later; or one who may follow in a slot's turn.
     pub(crate) fn on_return(&mut self, mut waiting: Waiting) {
-        match &mut self.front {
-            Front::BackingOff(backoff) if waiting.rank() < backoff.waiter.rank() => {
-                waiting = backoff.replace(waiting);
-            }
-            Front::Standing(standing) if waiting.rank() < standing.waiter.rank() => {
-                waiting = standing.replace(waiting);
-            }
-            _ => {}
+        let front = self.waiter();
+        if let Some(front) = front.filter(|front| waiting.rank() < front.rank()) {
+            waiting = front.replace(waiting);
         }
         self.queue.join(waiting);
     }
@@ -588,7 +486,7 @@ impl Key {
     pub(crate) fn on_free(&mut self, slot: u32, was_waited_for: bool, cx: &mut Cx<'_>) {
         self.forget(slot);
         if let Some(line) = self.line() {
-            (line.losses, line.split_slots) = (0, 0);
+            line.losses = 0;
         }
         if was_waited_for {
             self.contention().on_turn_end(cx.now());
@@ -604,7 +502,7 @@ impl Key {
     }
 
     /// A release by this process has taken its place in the queue, and no node tells of what one has changed oneself.
-    fn look_by(&mut self, at: Instant) {
+    pub(crate) fn look_by(&mut self, at: Instant) {
         // Also of one whose question is under way: it is to read the key of the line again.
         if let Some(place) = self.place() {
             place.disarm_all();
@@ -616,66 +514,37 @@ impl Key {
 
     /// One who waits here, has asked for the same and has called before takes the place of this waiter.
     pub(crate) fn exchange(&mut self, waiter: &mut Waiter) -> bool {
-        let end = match &self.front {
-            Front::BackingOff(_) => |waiter: &Waiter| waiter.wait_until,
-            _ => Waiter::last_end,
-        };
-        let front = match &mut self.front {
-            Front::Acquiring(attempt) => Some((&mut attempt.waiter, &mut attempt.round.closes_at)),
-            Front::BackingOff(backoff) => Some((&mut backoff.waiter, &mut backoff.until)),
-            Front::Standing(standing) => Some((&mut standing.waiter, &mut standing.until)),
-            Front::Free | Front::Held(_) => None,
-        };
-        if let Some((front, until)) = front {
-            let is_before = front.goes_before(waiter);
-            if is_before {
-                mem::swap(front, waiter);
-                // The place belongs to those who wait at this key, whoever of them is in front.
-                mem::swap(&mut front.place, &mut waiter.place);
-                *until = end(front).min(*until);
-            }
-            return is_before;
+        let mut first = None;
+        if self.waiter().is_none() {
+            first = self.queue.pop();
         }
-        let Some(first) = self.queue.pop() else {
-            return false;
-        };
-        let mut first = Waiter::new(first, Place::default());
-        let is_before = first.goes_before(waiter);
-        if is_before {
-            mem::swap(&mut first, waiter);
+        let mut first = first.map(|first| Waiter::new(first, Place::default()));
+        let one = first.as_mut().or_else(|| self.waiter());
+        let one = one.filter(|one| one.goes_before(waiter));
+        let is_before = one.is_some();
+        if let Some(one) = one {
+            mem::swap(one, waiter);
+            // The place belongs to those who wait at this key, whoever of them is in front.
+            mem::swap(&mut one.place, &mut waiter.place);
         }
-        self.queue.join(first.into());
+        if let Some(first) = first {
+            self.queue.join(first.into());
+        }
+        if let Front::Acquiring(attempt) = &mut self.front {
+            // Who asks now may have less time left.
+            attempt.round.closes_at = attempt.round.closes_at.min(attempt.waiter.last_end());
+        }
         is_before
-    }
-
-    /// The slots that this process has or asks for.
-    pub(crate) fn busy(&self) -> Vec<u32> {
-        match self.permits().map(|permits| &permits.role) {
-            Some(Role::Line(line)) => line.busy.iter().copied().collect(),
-            _ => Vec::new(),
-        }
     }
 
     /// The first who waits, for a slot that this process has. The next one takes the place in the queue.
     pub(crate) fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Waiting> {
-        let next = self.queue.pop();
-        match (&mut self.front, next) {
-            (Front::BackingOff(backoff), Some(next)) => return Some(backoff.replace(next)),
-            (Front::Standing(standing), Some(next)) => return Some(standing.replace(next)),
-            (Front::BackingOff(_) | Front::Standing(_), None) => {}
-            (_, next) => return next,
+        match (self.queue.pop(), self.waiter()) {
+            (Some(next), Some(front)) => Some(front.replace(next)),
+            // Nobody is left in line: a place that stayed would hold up other processes.
+            (None, Some(_)) => self.cancel_front(cx).map(Waiting::from),
+            (next, None) => next,
         }
-        let mut waiter = match self.take_front() {
-            Front::BackingOff(backoff) => backoff.waiter,
-            Front::Standing(standing) => standing.waiter,
-            front => {
-                self.front = front;
-                return None;
-            }
-        };
-        // Nobody is left in line: a place that stayed would hold up other processes.
-        self.leave(mem::take(&mut waiter.place), cx);
-        Some(waiter.into())
     }
 }
 
@@ -683,18 +552,16 @@ impl Key {
 
 impl Key {
     pub(super) fn slot(&mut self) -> Option<&mut Slot> {
-        self.permits_mut()?.slot()
+        self.contention.as_mut()?.slot.as_mut()
     }
 
     /// A waiter asks for this slot.
     pub(crate) fn on_take(&mut self, number: u32, waiter: Waiter, cx: &mut Cx<'_>) {
-        let role = Role::Slot(Slot {
+        self.contention().slot = Some(Slot {
             number,
-            is_taken: true,
             was_waited_for: false,
             is_won: false,
         });
-        self.contention().permits = Some(Permits::new(role));
         self.attempt(waiter, cx);
     }
 
@@ -708,35 +575,33 @@ impl Key {
 
     /// It has been won, and is not given to a caller yet.
     pub(super) fn is_won(&self) -> bool {
-        let role = self.permits().map(|permits| &permits.role);
-        matches!(role, Some(Role::Slot(slot)) if slot.is_won)
+        let slot = self.contention.as_ref().and_then(|it| it.slot.as_ref());
+        slot.is_some_and(|slot| slot.is_won)
     }
 
-    /// The slot is this waiter's. Gives it back if the slot has been lost meanwhile.
-    pub(crate) fn on_given(&mut self, waiter: Waiter, cx: &mut Cx<'_>) -> Option<Waiter> {
+    /// The slot is this waiter's, who waits in line again if it has been lost meanwhile.
+    pub(crate) fn on_given(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
         if let Some(slot) = self.slot() {
             slot.is_won = false;
         }
-        let Front::Held(held) = &mut self.front else {
-            return Some(waiter);
-        };
-        held.start(waiter, cx);
-        held.shore_up(cx);
-        None
+        match &mut self.front {
+            Front::Held(held) => {
+                held.start(waiter, cx);
+                held.shore_up(cx);
+            }
+            _ => self.send(Move::Return(waiter.into())),
+        }
     }
 
     /// The attempt has failed.
     pub(super) fn give_back(&mut self, waiter: Waiter, refusal: Refusal) {
-        let Some(slot) = self.slot() else {
-            return;
-        };
-        slot.is_taken = false;
-        let (slot, waiter) = (slot.number, Box::new(waiter));
-        self.send(Move::Lost {
-            slot,
-            waiter,
-            refusal,
-        });
+        if let Some(slot) = self.contention().slot.take() {
+            self.send(Move::Lost {
+                slot: slot.number,
+                waiter: Box::new(waiter),
+                refusal,
+            });
+        }
     }
 
     /// The section is the last in a turn that goes on if another one follows: others do not wait for this slot, or it
@@ -774,26 +639,22 @@ impl Key {
 
     pub(super) fn tell_line(&mut self) {
         let is_free = matches!(self.front, Front::Free);
-        if let Some(slot) = self.slot().filter(|slot| is_free && slot.is_taken) {
-            slot.is_taken = false;
-            let (slot, was_waited_for) = (slot.number, mem::take(&mut slot.was_waited_for));
+        let contention = self.contention.as_mut().filter(|_| is_free);
+        if let Some(slot) = contention.and_then(|contention| contention.slot.take()) {
             self.send(Move::Free {
-                slot,
-                was_waited_for,
+                slot: slot.number,
+                was_waited_for: slot.was_waited_for,
             });
         }
     }
 
-    fn send(&mut self, what: Move) {
-        if let Some(permits) = self.permits_mut() {
-            permits.moves.push(what);
-        }
+    pub(super) fn send(&mut self, what: Move) {
+        self.contention().moves.push(what);
     }
 
     /// What the other keys of the lock must get.
     pub(crate) fn take_moves(&mut self) -> Vec<Move> {
-        self.permits_mut()
-            .map(|permits| mem::take(&mut permits.moves))
-            .unwrap_or_default()
+        let contention = self.contention.as_mut();
+        contention.map_or_else(Vec::new, |contention| mem::take(&mut contention.moves))
     }
 }

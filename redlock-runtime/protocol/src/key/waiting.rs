@@ -73,9 +73,8 @@ pub(crate) struct Waiter {
     /// Since when several processes ask at the same time, and none has a majority. So long they all wait, also those
     /// who do not otherwise: one of them gets the lock.
     pub(super) split: Option<Instant>,
-    /// The number of attempts in a row, each for a slot that nobody is known to have. The line says whose turn it is,
-    /// so these are no split.
-    pub(super) split_slots: u32,
+    /// See [`Line::losses`](super::permits::Line), as it asks for a slot.
+    pub(super) lost_slots: u32,
     /// In the queue of all processes.
     pub(super) place: Place,
 }
@@ -105,15 +104,11 @@ pub(crate) struct Place {
     is_told: bool,
     /// While the leader was being asked, it has told of a change.
     pub(super) has_changed: bool,
-    /// The process has its share of the slots.
-    pub(super) has_share: bool,
     /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as
     /// they all said when they were asked; or another one has told of a change that the leader has not told of.
     doubts_from: Option<Instant>,
     /// So often all have been asked because of that, since the leader has told of a change.
     doubts: u32,
-    /// A slot that was free at another node while the leader had none, and since when.
-    pub(super) free_elsewhere: Option<(u32, Instant)>,
 }
 
 impl Place {
@@ -226,26 +221,9 @@ impl Place {
         doubts.is_some() || self.is_told && self.ahead.count == 0 && is_due
     }
 
-    pub(super) fn doubts_by(&mut self, at: Instant) {
+    fn doubts_by(&mut self, at: Instant) {
         let before = self.doubts_from.unwrap_or(at);
         self.doubts_from = Some(at.min(before));
-    }
-
-    /// The slot has been free at another node for so long. Its release is not on its way to the leader, and no
-    /// attempt from there.
-    pub(super) fn is_free_elsewhere(
-        &mut self,
-        slot: u32,
-        patience: Duration,
-        now: Instant,
-    ) -> bool {
-        let before = self.free_elsewhere.filter(|&(before, _)| before == slot);
-        let (_, since) = *self.free_elsewhere.insert(before.unwrap_or((slot, now)));
-        let is_certain = since.after(patience) <= now;
-        if !is_certain {
-            self.doubts_by(since.after(patience));
-        }
-        is_certain
     }
 
     /// Gives it up. If that does not come through, it lasts for no longer than [`Ticket::LASTS`].
@@ -273,8 +251,6 @@ impl Place {
     fn look_after(&self) -> Duration {
         let doublings = self.looks.saturating_sub(1).min(10);
         match (self.ahead.count, self.is_told) {
-            // Its own sections let the next ones in. If it were told of each slot, all processes would ask for it.
-            _ if self.has_share => 2 * backoff::LONGEST_POLL,
             (0 | 1, true) => backoff::LONGEST_LOOK,
             (0, false) => {
                 let pause = backoff::SHORTEST_POLL.saturating_mul(1 << doublings);
@@ -305,7 +281,7 @@ impl Waiter {
             since: waiting.since,
             wait_until: waiting.wait_until,
             lost_attempts: 0,
-            split_slots: 0,
+            lost_slots: 0,
             asks_all: false,
             split: None,
             place,
@@ -355,11 +331,11 @@ impl Waiter {
     /// Lets a majority of nodes tell of the next change: those that have the holder's key, and else those that
     /// are asked first and may have it. All slots share the key of their line, and where it is missing, one of them
     /// may be free. Slots change often, so only the leader tells of them at first.
-    fn listen(&mut self, refusal: &Refusal, cx: &mut Cx<'_>) {
+    fn listen(&mut self, refusal: &Refusal, has_share: bool, cx: &mut Cx<'_>) {
         let place = &mut self.place;
         let majority = quorum::majority(cx.nodes.count());
         // Notices cost every node a read: those further behind learn enough from their looks.
-        if !place.has_share && (place.ahead.count <= 1 || place.looks > 1) {
+        if !has_share && (place.ahead.count <= 1 || place.looks > 1) {
             let may_have = |node: &NodeId| {
                 let verdict = refusal.verdicts.get(node.0);
                 let may_have = |verdict: &Verdict| {
@@ -408,7 +384,7 @@ impl Waiter {
             true => self.params.round_timeout() / 2,
             false => Duration::ZERO,
         };
-        let usual = 2 * cx.nodes.usual_round_trip(node);
+        let usual = 3 * cx.nodes.usual_round_trip(node);
         cx.nodes.hedge_delay().max(usual.min(most))
     }
 }
@@ -425,15 +401,14 @@ impl From<Waiter> for Waiting {
 }
 
 impl Backoff {
+    /// When to make the next attempt. The last one is made when the caller stops waiting, whatever others need.
+    pub(super) fn next_due(&self) -> Instant {
+        self.until.min(self.waiter.wait_until)
+    }
+
     /// Asks sooner.
     pub(super) fn ask_by(&mut self, at: Instant) {
         self.until = self.until.min(at);
-    }
-
-    /// Another waiter goes on in its place. The one before.
-    pub(super) fn replace(&mut self, next: Waiting) -> Waiting {
-        self.until = self.until.min(next.wait_until);
-        self.waiter.replace(next)
     }
 }
 
@@ -441,6 +416,7 @@ impl Key {
     /// The front waiter goes on waiting, after a refusal.
     pub(super) fn back_off(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let (now, random) = (cx.now(), cx.random());
+        let has_share = self.has_share(&waiter, now);
         let refusal = self.last_refusal();
         if refusal.lacks_quorum() {
             let can_ask = cx.nodes.has_majority(now);
@@ -448,9 +424,13 @@ impl Key {
             let pause = backoff::pause(waiter.lost_attempts, timeout, can_ask, random);
             return self.pause_until(waiter, now.after(pause));
         }
-        waiter.listen(refusal, cx);
+        waiter.listen(refusal, has_share, cx);
         let place = &mut waiter.place;
-        let look = place.look_after();
+        let look = match has_share {
+            // Its own sections let the next ones in. If it were told of each slot, all processes would ask for it.
+            true => 2 * backoff::LONGEST_POLL,
+            false => place.look_after(),
+        };
         // Waiters that were refused together must not come back together.
         let look = look - jitter(look / 8, random);
         let time = place.ahead.time();
@@ -482,9 +462,6 @@ impl Key {
     }
 
     pub(super) fn pause_until(&mut self, waiter: Waiter, until: Instant) {
-        // The last attempt is made when the caller stops waiting, not given up before. It is its own, whatever
-        // others need.
-        let until = until.min(waiter.wait_until);
         self.front = Front::BackingOff(Box::new(Backoff { waiter, until }));
     }
 
@@ -504,7 +481,7 @@ impl Key {
         let Front::BackingOff(backoff) = &self.front else {
             return false;
         };
-        if now < backoff.until {
+        if now < backoff.next_due() {
             return false;
         }
         let waiter = &backoff.waiter;
@@ -532,14 +509,19 @@ impl Key {
         }
     }
 
-    /// What the front waiter knows of the queue.
-    pub(super) fn place(&mut self) -> Option<&mut Place> {
+    /// Who waits at the front.
+    pub(super) fn waiter(&mut self) -> Option<&mut Waiter> {
         match &mut self.front {
-            Front::BackingOff(backoff) => Some(&mut backoff.waiter.place),
-            Front::Acquiring(attempt) => Some(&mut attempt.waiter.place),
-            Front::Standing(standing) => Some(&mut standing.waiter.place),
+            Front::BackingOff(backoff) => Some(&mut backoff.waiter),
+            Front::Acquiring(attempt) => Some(&mut attempt.waiter),
+            Front::Standing(standing) => Some(&mut standing.waiter),
             Front::Free | Front::Held(_) => None,
         }
+    }
+
+    /// What the front waiter knows of the queue.
+    pub(super) fn place(&mut self) -> Option<&mut Place> {
+        self.waiter().map(|waiter| &mut waiter.place)
     }
 
     /// A node tells that the key of another owner has changed.

@@ -158,9 +158,9 @@ impl Model {
             ref key,
             owner,
             permits,
-            start,
-            own,
-            mut ticket,
+            needs_several,
+            ticket,
+            ..
         } = stand;
         let mut vote = Vote {
             key: Arc::clone(key),
@@ -171,18 +171,9 @@ impl Model {
             admission: AdmissionId(0),
         };
         let mut standing = self.standing(&vote, ticket, at);
-        let share = self.share(key, (permits, owner.process()), at.now);
-        if own.is_some_and(|own| own > 0 && own >= share) {
-            // As one that has come just now, and does not wait.
-            (ticket.came, ticket.waited, ticket.lasts) = (u64::MAX, Duration::ZERO, Duration::ZERO);
-            standing = self.standing(&vote, ticket, at);
-        }
         let promised = self.queue(key, at.now).map(|queue| queue.promised.clone());
         let promised = promised.unwrap_or_default();
-        let slots = (0..permits).map(|slot| (start + slot) % permits);
-        let held = |slot: u32| self.key(&format!("{key}{slot}"), at.now);
-        let is_free = |slot: &u32| held(*slot).is_none() && !promised.contains_key(slot);
-        let free: Vec<u32> = slots.filter(is_free).collect();
+        let (free, first) = self.slots(stand, &promised, at.now);
         // A slot is left for each of those ahead, so this one passes nobody.
         let is_enough = free.len() > standing.ahead.count as usize;
         if let Some(&slot) = free.first()
@@ -196,7 +187,7 @@ impl Model {
             queue.promised.insert(slot, until);
             return Reply::Turn { slot };
         }
-        if own.is_some() {
+        if !needs_several {
             vote.mode = Mode::Shared;
         }
         self.stand(&vote, standing, !free.is_empty(), at);
@@ -212,32 +203,31 @@ impl Model {
         if !free.is_empty() {
             return Reply::Queued(standing.ahead);
         }
-        let (remaining, slot) = self.first_end(stand, &promised, at.now).unzip();
         Reply::Full {
-            slot: slot.flatten(),
-            remaining,
+            remaining: first,
             ahead: standing.ahead,
             is_new,
-            share,
+            share: self.share(key, (permits, owner.process()), at.now),
         }
     }
 
-    /// When the first slot may be free: one that is left to a process, or else the one whose key expires first.
-    fn first_end(
+    /// Which slots are free, and if none is when the first may be: one that is left to a process, or else the one whose
+    /// key expires first.
+    fn slots(
         &self,
         stand: &Stand,
         promised: &BTreeMap<u32, i64>,
         now: Instant,
-    ) -> Option<(Duration, Option<u32>)> {
-        let promises = promised.range(..stand.permits).map(|(_, until)| until);
-        if let Some(first) = promises.min() {
-            let left = (first - whole_millis(now)) as u64;
-            return Some((Duration::from_millis(left), None));
-        }
+    ) -> (Vec<u32>, Option<Duration>) {
         let slots = (0..stand.permits).map(|slot| (stand.start + slot) % stand.permits);
         let held = |slot: u32| self.key(&format!("{}{slot}", stand.key), now);
-        let ends = slots.filter_map(|slot| Some((held(slot)?.remaining(now)?, Some(slot))));
-        ends.min_by_key(|&(end, _)| end)
+        let is_free = |slot: &u32| held(*slot).is_none() && !promised.contains_key(slot);
+        let free = slots.clone().filter(is_free).collect();
+        let ends = slots.filter_map(|slot| held(slot)?.remaining(now));
+        let promises = promised.range(..stand.permits).map(|(_, until)| until);
+        let promise = promises.map(|until| (until - whole_millis(now)) as u64);
+        let promise = promise.min().map(Duration::from_millis);
+        (free, promise.or_else(|| ends.min()))
     }
 
     /// How many slots there are for each process that has some or waits. None if another one needs several.

@@ -204,7 +204,7 @@ fn a_slot_is_left_to_a_process_until_it_has_released_it_and_no_longer() {
             owner,
             permits: 1,
             start: 0,
-            own: Some(0),
+            needs_several: false,
             ticket: Ticket {
                 came: 1,
                 waited: Duration::ZERO,

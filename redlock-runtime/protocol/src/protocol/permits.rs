@@ -67,10 +67,8 @@ impl Protocol {
         let Some(name) = self.keys.name_of(line).cloned() else {
             return;
         };
-        let busy = self.keys.get(line).map(Key::busy).unwrap_or_default();
-        let slots = busy
-            .iter()
-            .filter_map(|slot| self.keys.find(&format!("{name}{slot}")));
+        let busy = self.keys.get(line).into_iter().flat_map(Key::busy);
+        let slots = busy.filter_map(|slot| self.keys.find(&format!("{name}{slot}")));
         let others = slots.chain([line]).filter(|key| *key != own);
         for key in others.collect::<Vec<_>>() {
             let after = waiter.section;
@@ -102,13 +100,7 @@ impl Protocol {
                 };
                 self.exchange(to, slot, &mut waiter);
                 self.out.sections.insert(waiter.section, slot);
-                let mut left = None;
-                self.with_key(slot, |key, cx| left = key.on_given(*waiter, cx));
-                // The slot was lost before the caller could be given it, so the caller waits in line again.
-                if let Some(left) = left {
-                    self.out.sections.insert(left.section, to);
-                    self.with_key(to, |key, _| key.on_return(left.into()));
-                }
+                self.with_key(slot, |key, cx| key.on_given(*waiter, cx));
             }
             Move::Lost {
                 slot,
@@ -127,6 +119,7 @@ impl Protocol {
                 slot,
                 was_waited_for,
             } => self.with_key(to, |key, cx| key.on_free(slot, was_waited_for, cx)),
+            Move::Released => self.with_key(to, |key, cx| key.look_by(cx.now())),
         }
     }
 }

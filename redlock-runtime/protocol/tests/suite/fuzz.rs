@@ -243,7 +243,6 @@ impl Fuzz {
                 slot: self.dice.below(3) as u32,
             },
             14 => Reply::Full {
-                slot: Some(self.dice.below(3) as u32),
                 remaining,
                 ahead: self.ahead(),
                 is_new: self.dice.one_in(2),

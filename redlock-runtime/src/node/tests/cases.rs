@@ -301,7 +301,7 @@ fn a_server_that_cannot_write_says_so_to_those_who_wait_for_a_permit() {
         owner: US,
         permits: 1,
         start: 0,
-        own: Some(0),
+        needs_several: false,
         ticket: ticket_for(1_000),
     });
     let reply = ask(&mut connection, &stand);

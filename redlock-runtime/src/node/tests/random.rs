@@ -192,7 +192,7 @@ impl Maker {
             owner: self.random.pick(&self.owners),
             permits: 1 + self.random.below(3) as u32,
             start: self.random.below(4) as u32,
-            own: (!self.random.one_in(2)).then(|| self.random.below(4) as u32),
+            needs_several: self.random.one_in(2),
             ticket: ticket.unwrap(),
             key,
         })

@@ -1,7 +1,6 @@
 //! Many callers in several processes.
 
 use super::*;
-use redlock_fuzz::Random;
 
 /// Asks again as soon as it has had its section.
 fn wish(permits: u32) -> Wish {
@@ -156,129 +155,6 @@ fn load(permits: u32, clients: usize, callers: usize) -> (usize, usize) {
     }
     crowd.run_for(&mut world, Duration::from_secs(2));
     crowd.served_and_requests(&world)
-}
-
-/// In some processes, while nodes come and go. The simulator draws no weights.
-#[test]
-fn there_are_never_more_holders_than_permits_and_all_have_their_turn() {
-    for seed in 0..40 {
-        history(seed);
-    }
-}
-
-#[derive(Debug)]
-struct Holder {
-    client: usize,
-    section: u64,
-    weight: u32,
-    deadline: Instant,
-    until: Instant,
-}
-
-/// Half of the callers ask for several permits at once.
-fn history(seed: u64) {
-    let mut dice = Random::new(seed);
-    let nodes = dice.pick(&[1, 3, 3, 5]);
-    let clients = 2 + dice.below(3) as usize;
-    let permits = 2 + dice.below(3) as u32;
-    let mut world = World::with_clients(nodes, clients);
-    let has_clock = dice.one_in(2);
-    for client in 0..clients {
-        if has_clock {
-            world.client(client).start_wall_clock();
-        }
-        for node in 0..nodes {
-            let lag = HOP * dice.below(4) as u32;
-            world.client(client).set_lag(node, lag);
-        }
-    }
-    let mut asked: Vec<(usize, u64, u32)> = Vec::new();
-    let mut holders: Vec<Holder> = Vec::new();
-    let mut tokens = std::collections::BTreeSet::new();
-    let (mut sections, mut down, mut most) = (0, None, 0);
-    let mut free_since = None;
-    let faults_end = world.now.after(LEASE);
-    while world.now < faults_end || !asked.is_empty() || !holders.is_empty() {
-        let is_over = world.now >= faults_end;
-        if !is_over && asked.len() + holders.len() < 10 && dice.one_in(4) {
-            sections += 1;
-            let client = dice.below(clients as u64) as usize;
-            let wait = dice.pick(&[Duration::ZERO, 40 * LEASE, 40 * LEASE]);
-            let params = match dice.one_in(3) {
-                true => renewing(),
-                false => params(),
-            };
-            let params = waiting_for(wait, params);
-            let weight = match dice.one_in(2) {
-                true => 2 + dice.below(u64::from(permits) - 1) as u32,
-                false => 1,
-            };
-            let of = (weight, permits);
-            world.client(client).ask_permits(sections, of, params);
-            asked.push((client, sections, weight));
-        }
-        if nodes >= 3 && (dice.one_in(200) || is_over) {
-            match down.take() {
-                Some(node) => world.behave([node], Behavior::Healthy),
-                None if is_over => {}
-                None => {
-                    let node = dice.below(nodes as u64) as usize;
-                    let mood = dice.pick(&[Behavior::Unresponsive, Behavior::Slow(20 * HOP)]);
-                    world.behave([node], mood);
-                    down = Some(node);
-                }
-            }
-        }
-        if !asked.is_empty() && dice.one_in(40) && !is_over {
-            let (client, section, _) = asked.swap_remove(dice.below(asked.len() as u64) as usize);
-            world.client(client).end(section);
-        }
-        world.run_for(HOP);
-        let now = world.now;
-        holders.retain(|held| now < held.deadline);
-        for (client, section, weight) in std::mem::take(&mut asked) {
-            match world.client(client).answered(section) {
-                None => asked.push((client, section, weight)),
-                Some(Answer::Refused(_)) => {}
-                Some(Answer::Granted {
-                    deadline, token, ..
-                }) => {
-                    assert!(tokens.insert(token), "{seed}: {token} twice");
-                    let until = now.after(HOP * dice.below(60) as u32);
-                    holders.push(Holder {
-                        client,
-                        section,
-                        weight,
-                        deadline,
-                        until,
-                    });
-                    most = most.max(in_use(&holders));
-                    assert!(in_use(&holders) <= permits, "{seed}: {holders:?}");
-                }
-                Some(other) => panic!("{seed}: {other:?}"),
-            }
-        }
-        for held in holders.extract_if(.., |held| held.until <= now) {
-            world.client(held.client).end(held.section);
-        }
-        let largest = asked.iter().map(|(.., weight)| *weight).max();
-        let is_idle = is_over && largest.is_some_and(|it| in_use(&holders) + it <= permits);
-        free_since = is_idle.then(|| free_since.unwrap_or(now));
-        let free = free_since.map_or(Duration::ZERO, |since| now.since(since));
-        // What was asked of a node that is silent is repeated only after a while.
-        assert!(free < LEASE / 5, "{seed}: free for {free:?}, {asked:?}");
-    }
-    assert!(tokens.len() > 20, "{seed}: only {}", tokens.len());
-    assert_eq!(most, permits, "{seed}: not all permits were used");
-    world.run_for(2 * LEASE);
-    assert!(are_free(&world, permits), "{seed}");
-    for client in 0..clients {
-        assert!(world.client(client).is_idle(), "{seed}");
-    }
-}
-
-fn in_use(holders: &[Holder]) -> u32 {
-    holders.iter().map(|holder| holder.weight).sum()
 }
 
 /// However quick a section is and however it ends. Nor is a permit idle for long once its time is over.

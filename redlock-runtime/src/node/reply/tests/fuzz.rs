@@ -24,7 +24,7 @@ fn requests() -> Vec<Request> {
         owner: OWNER,
         permits: 3,
         start: 1,
-        own: Some(0),
+        needs_several: false,
         ticket: TICKET,
     });
     let admit = Request::Admit {
