@@ -91,7 +91,9 @@ impl World {
         let one = &mut self.clients[client].tasks[task];
         let (key, section) = (one.key, one.section);
         one.stage = Stage::Holding { deadline, until };
+        let is_of_permits = one.weight > 0;
         one.owner = self.checker.latest_owner(client, key);
+        one.owner.take_if(|_| is_of_permits);
         for (key, owner) in &mut one.others {
             *owner = self.checker.latest_owner(client, *key);
         }

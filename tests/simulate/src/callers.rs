@@ -35,6 +35,8 @@ pub(crate) struct Task {
     pub(crate) owner: Option<Owner>,
     /// The other keys that it asks for with this one, and their owners.
     pub(crate) others: Vec<(usize, Option<Owner>)>,
+    /// How many permits it asks for at once; 0 if it asks for one as most do.
+    pub(crate) weight: u32,
     /// Whether it shares those.
     pub(crate) modes: [Mode; KEYS],
     /// By the client's clock.
@@ -96,6 +98,7 @@ impl Task {
             turn: 0,
             owner: None,
             others: Vec::new(),
+            weight: 0,
             modes: [Mode::Exclusive; KEYS],
             asked: 0,
             granted: 0,
@@ -174,6 +177,7 @@ impl World {
         };
         let (key, params) = (self.line_of(key), self.on_terms(params));
         self.draw_others(client, task, key);
+        let (key, params) = self.draw_weight((client, task), (key, params));
         let one = &mut self.clients[client];
         let is_of_several = one.tasks[task].is_of_several();
         let rounds = if is_of_several { sets::ROUNDS } else { 1 };

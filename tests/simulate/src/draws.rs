@@ -36,6 +36,8 @@ kinds! {
         FreshLosses = "fresh_losses",
         /// Connections that something on the way forgets while nobody wants anything.
         IdleDeaths = "idle_deaths",
+        /// Some callers ask for several permits at once, or for some and another key.
+        Weights = "weights",
     }
 }
 
@@ -51,7 +53,7 @@ impl Draw {
     const fn one_in(self) -> u64 {
         match self {
             Self::Permits | Self::Sets => 6,
-            Self::ManyNodes | Self::Far => 20,
+            Self::ManyNodes | Self::Far | Self::Weights => 20,
             Self::SickLinks | Self::Gone | Self::IdleDeaths => 10,
             Self::FarCounters | Self::FreshLosses => 10,
             Self::OddNode => 40,

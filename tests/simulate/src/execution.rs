@@ -6,7 +6,7 @@ use crate::{
     checker::{Rule, Tag, owner_of},
     faults::Fault,
     made::Effect,
-    names::index_of,
+    names::{KEYS, index_of},
     network::{Replied, Sent},
     node::refused,
     plan::Profile,
@@ -230,7 +230,7 @@ impl World {
     pub(crate) fn forgot(&mut self, node: usize) {
         self.losses = true;
         trace!(self, "   node {node} has lost its memory");
-        for index in 0..self.plan.fleet.keys {
+        for index in 0..KEYS {
             self.on_key_lost(index);
             self.on_keys_changed(index);
         }

@@ -111,7 +111,7 @@ impl World {
             return;
         }
         self.phase = Phase::Storm;
-        let keys = self.plan.fleet.permits.map_or(1, |_| self.plan.fleet.keys);
+        let keys = self.plan.fleet.permits.map_or(1, |_| KEYS);
         for _ in 0..2 {
             // Nobody stands back any more, keys that nobody comes for have expired, and no reader is refused
             // for the sake of a writer that has waited before.
@@ -180,7 +180,7 @@ impl World {
             self.forget_connections();
         }
         for node in 0..self.nodes.len() {
-            for index in 0..self.plan.fleet.keys {
+            for index in 0..KEYS {
                 // A late request of another library can make its key at any time.
                 if let Some(key) = self.nodes[node].key(index, self.now)
                     && key.expires.is_some()

@@ -10,7 +10,7 @@ use crate::{
     draws::{Draw, Draws},
     faults::Fault,
     kinds,
-    names::KEYS,
+    names::LOCKS,
     permits::Permits,
     random::Random,
     scenario::Scenario,
@@ -451,4 +451,4 @@ pub(crate) const fn nanos(nanos: u64) -> Duration {
     Duration::from_nanos(nanos)
 }
 
-const _: () = assert!(KEYS >= 3, "scenarios draw up to three keys");
+const _: () = assert!(LOCKS >= 3, "scenarios draw up to three keys");

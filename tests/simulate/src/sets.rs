@@ -8,7 +8,7 @@ use crate::{
     callers::Task,
     checker::{Rule, owner_of},
     draws::Draw,
-    names::index_of,
+    names::{GATE, KEYS, POOL, index_of},
     plan::{Plan, Profile},
     scenario::Scenario,
     world::{Phase, World},
@@ -36,13 +36,14 @@ impl Plan {
 
 impl Task {
     /// It asks for several keys.
-    pub(crate) fn is_of_several(&self) -> bool {
-        !self.others.is_empty()
+    pub(crate) const fn is_of_several(&self) -> bool {
+        self.weight > 0 || !self.others.is_empty()
     }
 
-    /// Its keys, and under which owners it has them.
+    /// Its keys, and under which owners it has them. Nobody knows which permits one has that has several.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (usize, Option<Owner>)> {
-        iter::once((self.key, self.owner)).chain(self.others.iter().copied())
+        let first = (self.weight == 0).then_some((self.key, self.owner));
+        first.into_iter().chain(self.others.iter().copied())
     }
 
     /// Its keys, and whether it shares them.
@@ -79,7 +80,7 @@ impl World {
     }
 
     pub(crate) fn keys_of(&self, client: usize, task: usize) -> Vec<usize> {
-        let keys = self.clients[client].tasks[task].keys();
+        let keys = self.clients[client].tasks[task].modes();
         keys.map(|(key, _)| key).collect()
     }
 
@@ -93,6 +94,10 @@ impl World {
     /// The key of an order is asked for while the process has not released it under another owner. When one
     /// of several keys is lost, that follows in the same step.
     pub(crate) fn on_unreleased(&mut self, client: usize, order: &Order, what: String) {
+        // When one of the permits of a section is lost, nobody knows which ones are released later.
+        if self.plan.draws.has(Draw::Weights) {
+            return;
+        }
         if self.plan.habits.sets == 0 {
             return self.violation(Rule::Line, what);
         }
@@ -117,9 +122,18 @@ impl World {
         params: LockParams,
     ) -> Event {
         let names = self.names.clone();
-        let member = |(key, mode): (usize, Mode)| Member {
-            mode,
-            ..Member::alone(Arc::clone(&names[key]))
+        let weight = self.clients[client].tasks[task].weight;
+        let permits = self.plan.fleet.permits.map_or(0, |permits| permits.count);
+        let member = |(key, mode): (usize, Mode)| match key {
+            GATE => Member {
+                permits,
+                weight,
+                ..Member::alone(POOL.into())
+            },
+            _ => Member {
+                mode,
+                ..Member::alone(Arc::clone(&names[key]))
+            },
         };
         let modes = self.clients[client].tasks[task].modes();
         let mut members: Vec<_> = modes.map(member).collect();
@@ -136,11 +150,17 @@ impl World {
     /// The token of a section with several keys is above all earlier ones of each.
     pub(crate) fn on_token_of_all(&mut self, client: usize, task: usize, token: Token) {
         let one = &self.clients[client].tasks[task];
-        let (asked, keys) = (one.asked, one.modes().collect::<Vec<_>>());
+        // Of several permits it may be any one's, or the gate's.
+        let reported: Vec<_> = match one.weight {
+            0 => self.keys_of(client, task),
+            _ => (0..KEYS).collect(),
+        };
+        let keys = one.modes().filter(|&(key, _)| key != GATE);
+        let (asked, keys) = (one.asked, keys.collect::<Vec<_>>());
         let process = (client, self.clients[client].incarnation);
         let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
-        let is_reported = |&(key, _): &_| self.checker.is_reported(client, key, token);
-        if !keys.iter().any(is_reported) {
+        let is_reported = |&key: &_| self.checker.is_reported(client, key, token);
+        if !reported.iter().any(is_reported) {
             let what =
                 format!("client {client} gets {token} for {keys:?}, which no majority reported");
             self.violation(Rule::Token, what);

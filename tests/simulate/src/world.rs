@@ -307,7 +307,7 @@ impl World {
     /// connected to?
     pub(crate) fn check_leaks(&mut self, client: Option<usize>) {
         for node in 0..self.nodes.len() {
-            for index in 0..self.plan.fleet.keys {
+            for index in 0..KEYS {
                 let parts: Vec<_> = self.nodes[node].made(index).iter().copied().collect();
                 for made in parts {
                     self.check_leak(node, index, made, client);
@@ -355,7 +355,7 @@ impl World {
                     && one.part(key, made.owner, self.now).is_some()
             })
         };
-        (0..self.nodes.len()).any(|node| (0..self.plan.fleet.keys).any(|key| is_refused(node, key)))
+        (0..self.nodes.len()).any(|node| (0..KEYS).any(|key| is_refused(node, key)))
     }
 
     pub(crate) fn is_reachable(&self, link: &Link) -> bool {

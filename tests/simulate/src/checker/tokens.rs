@@ -3,7 +3,7 @@
 use redlock_protocol::{Act, BlockRequest, Mode, NodeId, Owner, Reply, Request, Token, majority};
 
 use super::Checker;
-use crate::names::{KEYS, index_of};
+use crate::names::{LOCKS, index_of};
 
 /// A block of tokens that a node has reported to a client. Times are true ones.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl Checker {
     /// The key for which a majority has reported this token to the client; the last one, if nodes that
     /// have lost their memory have reported it for several.
     pub(crate) fn key_of(&self, client: usize, token: Token) -> Option<usize> {
-        let lines = self.clients[client].lines.iter().enumerate();
+        let lines = self.clients[client].lines[..LOCKS].iter().enumerate();
         let won = lines.flat_map(|(key, line)| {
             let votes = line.votes.iter().filter(|vote| vote.has(token));
             votes.filter_map(move |vote| Some((line.won(vote, self.nodes)?.1, key)))
@@ -118,7 +118,7 @@ impl Checker {
 
     /// The holders of other permits that have had this token.
     pub(crate) fn given_twice(&self, key: usize, token: Token) -> Option<WrongToken> {
-        let others = (0..KEYS).filter(|&other| other != key);
+        let others = (0..LOCKS).filter(|&other| other != key);
         let grants = others.flat_map(|other| &self.grants[other].0);
         let same: Vec<Grant> = grants.filter(|it| it.token == token).copied().collect();
         (!same.is_empty()).then_some(WrongToken::OutOfOrder(same))

@@ -184,7 +184,8 @@ impl World {
         // One key of several is kept while the others are asked for. Where another node is down, none agrees
         // with one whose counter is too far ahead to be followed. Where a majority with the key includes a sick
         // link, others overtake what is proposed on its way.
-        if is_far || needs_sick || self.plan.habits.sets > 0 || one.tasks.iter().any(holds) {
+        let have_several = self.plan.habits.sets > 0 || self.plan.draws.has(Draw::Weights);
+        if is_far || needs_sick || have_several || one.tasks.iter().any(holds) {
             return;
         }
         // The guarantees promise it for round trips of up to 3 ms: with longer ones, each attempt of others may

@@ -7,7 +7,7 @@ use crate::{
     ailment::Ailment,
     checker::Rule,
     draws::Draw,
-    names::POOL,
+    names::{LOCKS, POOL},
     network::Link,
     node::Node,
     world::{Phase, World},
@@ -93,7 +93,8 @@ impl World {
     pub(crate) fn on_holder(&mut self, client: usize, task: usize) {
         let one = &self.clients[client].tasks[task];
         let (key, owner, asked) = (one.key, one.owner, one.asked);
-        if !self.checker.believers(key).is_empty() || self.plan.habits.sets > 0 {
+        let have_several = self.plan.habits.sets > 0 || self.plan.draws.has(Draw::Weights);
+        if !self.checker.believers(key).is_empty() || have_several {
             // It shares it with them; or one that asks for several keys has had it, and given it back.
             return;
         }
@@ -117,6 +118,10 @@ impl World {
     /// this counts from when nobody had all that it had asked for.
     pub(crate) fn on_holder_of_all(&mut self, client: usize, task: usize) {
         let one = &self.clients[client].tasks[task];
+        if one.weight > 0 {
+            // The permits that it has may have been others' at any time.
+            return;
+        }
         let traffic = &self.traffic[..self.plan.fleet.keys];
         let ends = traffic.iter().map(|key| key.idle_since.max(key.vanished));
         let since = ends.fold(one.asked, u64::max);
@@ -155,7 +160,8 @@ impl World {
     /// Nodes have made or deleted keys.
     pub(crate) fn on_keys_changed(&mut self, key: usize) {
         // Where links are sick, each client needs a majority of other nodes.
-        if self.phase != Phase::Calm || self.plan.draws.has(Draw::SickLinks) {
+        let is_lock = key < LOCKS;
+        if self.phase != Phase::Calm || self.plan.draws.has(Draw::SickLinks) || !is_lock {
             return;
         }
         let lacks = |&node: &usize| self.nodes[node].key(key, self.now).is_none();
