@@ -427,7 +427,8 @@ impl Key {
             if is_split {
                 return self.end_split(waiter, Duration::ZERO, cx);
             }
-            waiter.split.take_if(|_| !is_leaders_word);
+            // Some owner has the lock. The next split begins anew, and with a question at once.
+            waiter.split = None;
         }
         // One who does not wait has nobody ahead who would find out.
         let doubts = match waits {
