@@ -55,7 +55,7 @@ impl Redlock {
     #[must_use]
     pub fn installed() -> Option<Self> {
         #[cfg(feature = "test-util")]
-        if let Some(current) = crate::scope::current() {
+        if let Some(current) = crate::current::current() {
             return Some(current);
         }
         global()

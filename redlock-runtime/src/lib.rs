@@ -127,6 +127,8 @@ mod blocking;
 mod builder;
 mod clock;
 mod config;
+#[cfg(feature = "test-util")]
+mod current;
 mod election;
 mod engine;
 mod error;
@@ -148,8 +150,6 @@ mod observe;
 mod redlock;
 #[cfg(feature = "serde")]
 mod redlock_config;
-#[cfg(feature = "test-util")]
-mod scope;
 mod script;
 mod section;
 mod status;

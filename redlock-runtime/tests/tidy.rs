@@ -36,12 +36,12 @@ const LAYERS: &str = "
     lock: config error guard keys leader lease node_set section
     redlock: config error health inspect keys lease lock nesting node_set
     election: error guard leader lease lock redlock
-    scope: redlock
-    install: config redlock scope
+    current: redlock
+    install: config redlock current
     answer: error lock
     builder: blocking clock config engine health install node node_set observe redlock status
     redlock_config: builder config node redlock
-    testing: builder config node observe redlock scope
+    testing: builder config node observe redlock current
     macro_support: config election error key keys lease redlock section
 ";
 

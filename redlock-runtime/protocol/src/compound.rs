@@ -27,7 +27,8 @@ use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
     message::{Member, SectionId},
     rules::{
-        token::{Token, gate_key},
+        key_names::gate_key,
+        token::Token,
         validity::{LeaseParams, LockParams, default_renewal},
     },
     time::Instant,

@@ -54,9 +54,10 @@ pub use self::{
     },
     protocol::Protocol,
     rules::{
+        key_names::{MOST_SLOTS, gate_key, line_key, line_of, slot_key, stripe},
         quarantine::Readings,
         quorum::{majority, out_of_reach},
-        token::{MOST_SLOTS, Token, gate_key, line_key, line_of, slot_key, stripe},
+        token::Token,
         validity::{
             LONGEST_ROUND, LeaseParams, LockParams, default_guard_band, default_min_validity,
             default_node_timeout, default_renewal, key_ttl, outlasts_drift,

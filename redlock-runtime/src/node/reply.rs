@@ -94,7 +94,7 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
     }
 }
 
-/// What vote.lua, acquire.lua, held.lua and, to a process with a ticket, queue.lua say, but for the shortest answer.
+/// What vote.lua, acquire.lua, held.lua and, to a process with a ticket, acquire_in_order.lua say, but for the shortest answer.
 fn vote(answer: &Value, has_ticket: bool) -> Option<Reply> {
     let values = match answer {
         Value::Int(-1) => return Some(Reply::NotAdmitted),
@@ -127,7 +127,7 @@ fn refusal(remaining: i64, holder: &[u8], ahead: Ahead) -> Option<Reply> {
     }
 }
 
-/// What stand.lua says.
+/// What stand_for_permit.lua says.
 fn stood(answer: &Value, permits: u32) -> Option<Reply> {
     let slot = |slot: i64| u32::try_from(slot).ok().filter(|slot| *slot < permits);
     let values = match answer {

@@ -183,7 +183,7 @@ fn words_of_vote(vote: &Vote) -> [Word<'static>; 6] {
     ]
 }
 
-/// The arguments of `stand.lua`, in as many words.
+/// The arguments of `stand_for_permit.lua`, in as many words.
 fn words_of_stand(stand: &Stand) -> [Word<'static>; 6] {
     [
         Word::Owner(stand.owner),

@@ -1,44 +1,88 @@
--- What acquire.lua and acquire_shared.lua do, for a process with a ticket: in the order of a queue. It is advice, and
--- this node's: a grant of one node alone gives no client the lock.
--- KEYS and ARGV: those of vote.lua and of places.lua
--- 1 or {first number, other process waits (1 or 0)}: granted, as by acquire.lua
--- {as of held.lua; or -2 and '': the lock is free, but not for this one; then how many are ahead, their grace
---   together as far as it is not over (if there are none that of the holder's place)}
-if overflow then
-  return overflow
-end
-local is_shared = value and mode == 's' and holder_of(value) == 'shared'
-local own = is_shared and end_of(ARGV[1])
-local is_granted
-if value then
-  -- One that waits to have the lock alone waits for the readers, and is not passed for that. One that reads
-  -- already has asked long ago, and must not shorten its own time.
-  is_granted = is_shared and not (own and own > now) and #ahead == 0
-else
-  is_granted = is_next()
-end
+-- Who waits for a lock, and how the process with the ticket stands.
+-- KEYS: lock, or the line of a lock with permits; and, as the last, queue, a hash. By process: '<came> <since> <until>
+--   <grace> <mode>'. When it came, by its own clock; since when it waits and until when the place lasts, in ms of
+--   this node's clock; for how many ms those behind it leave it a lock that is free; and x if it is to have the lock
+--   alone or several permits, s if it shares it or is to have one permit. By the number of a slot that is left to a
+--   process which was told of it: '<until>'. By 'free': since when the lock has been free and left to those ahead
+-- ARGV: owner, five of the script's, and the ticket: came, ms waited, ms that its place lasts (0: it takes none),
+--   grace, mode, and 1 if the order counts, else 0: it goes before those ahead then, and leaves them their places
+local queue = KEYS[#KEYS]
+local process, mode = string.sub(ARGV[1], 1, 18), ARGV[11]
+local value = redis.pcall('GET', KEYS[1])
+local holder = type(value) == 'string' and string.sub(value, 1, 18)
 
-local keeps_place = true
-if is_granted then
-  ttl = ARGV[2]
-  -- The first write, so that every error comes before anything is done.
-  if mode == 's' then
-    undo = function()
-      remove_reader(ARGV[1])
-    end
-    set_reader(ARGV[1], now + ttl, own, value)
+-- The places that have not ended. What is no hash is no queue.
+local since = now - ARGV[8]
+local places, promised, gone, free = {}, {}, {}, nil
+local fields = redis.pcall('HGETALL', queue)
+for i = 1, #fields, 2 do
+  local field = fields[i]
+  local came, from, to, grace, how = string.match(fields[i + 1], '^(%d+) (%-?%d+) (%-?%d+) (%d+) ([xs])$')
+  local slot = tonumber(field)
+  to = tonumber(slot and fields[i + 1] or to)
+  -- One that lasts longer than any place can was made before the clock was set back.
+  if field == 'free' then
+    free = tonumber(fields[i + 1])
+  elseif not to or to <= now or to > now + 1000 then
+    gone[#gone + 1] = field
+  elseif slot then
+    promised[slot] = to
   else
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ttl)
+    if field == process and came == ARGV[7] then
+      since = tonumber(from)
+    end
+    -- Those that share the lock do not wait for each other.
+    places[field] = {since = tonumber(from), grace = tonumber(grace), excludes = mode == 'x' or how == 'x', how = how}
   end
-  places[process] = nil
-  pass()
-  for _, place in pairs(places) do
-    is_waited_for = is_waited_for or place.excludes
-  end
-  -- Other nodes may refuse one that is to have the lock alone. Its place counts again once the lock is gone.
-  keeps_place = ARGV[12] == '1' and mode == 'x'
 end
 
-keep_place(keeps_place, not value and not is_granted)
-if not is_granted then
-  standing = {#ahead, grace}
+-- Those that came before. The process that has the lock is not ahead any more.
+local ahead, grace = {}, 0
+for other, place in pairs(places) do
+  local is_before = place.since < since or place.since == since and other < process
+  if is_before and place.excludes and other ~= process and other ~= holder then
+    ahead[#ahead + 1] = other
+    grace = grace + place.grace
+  end
+end
+if #ahead == 0 and places[holder] then
+  grace = places[holder].grace
+end
+grace = math.min(grace, 40)
+
+-- The lock is free: the process may have it, because nobody is ahead or all of them have had their time.
+local function is_next()
+  if free and free <= now then
+    grace = grace - math.min(now - free, grace)
+  end
+  return #ahead == 0 or ARGV[12] == '0' or free and free <= now and grace == 0
+end
+
+-- The process gets the lock. Those that it passes may be gone: who is not takes its place again.
+local function pass()
+  for _, other in ipairs(ARGV[12] == '0' and {} or ahead) do
+    places[other] = nil
+    gone[#gone + 1] = other
+  end
+end
+
+-- No error from here on: what a process may not do, or for which there is no memory, is left undone.
+local function keep_place(stands, is_left)
+  stands = stands and ARGV[9] ~= '0'
+  if not is_left and free then
+    gone[#gone + 1] = 'free'
+  elseif is_left and not (free and free <= now) then
+    redis.pcall('HSET', queue, 'free', string.format('%.0f', now))
+  end
+  if #fields > 0 and not stands then
+    gone[#gone + 1] = process
+  end
+  for _, other in ipairs(gone) do
+    redis.pcall('HDEL', queue, other)
+  end
+  if stands then
+    local place = string.format('%s %.0f %.0f %s %s', ARGV[7], since, now + ARGV[9], ARGV[10], mode)
+    redis.pcall('HSET', queue, process, place)
+    redis.pcall('PEXPIRE', queue, 1000)
+  end
+end

@@ -29,8 +29,8 @@ scripts! {
     ACQUIRE = wall_clock vote acquire holder held voted;
     ACQUIRE_SHARED = wall_clock vote now holder readers acquire_shared held voted;
     /// Of both modes.
-    ACQUIRE_IN_ORDER = wall_clock vote now holder readers places queue held voted;
-    STAND = now places stand;
+    ACQUIRE_IN_ORDER = wall_clock vote now holder readers queue acquire_in_order held voted;
+    STAND = now queue stand_for_permit;
     EXTEND = reported vote extend voted;
     EXTEND_SHARED = reported vote now holder readers extend_shared voted;
     PUT_BACK = reported vote put_back holder held voted;

@@ -1,4 +1,4 @@
--- How acquire.lua, queue.lua, extend.lua, put_back.lua and those for locks that are shared begin.
+-- How acquire.lua, acquire_in_order.lua, extend.lua, put_back.lua and those for locks that are shared begin.
 -- KEYS: lock, node, and what the script adds   ARGV: owner, ttl in ms, admission, stripe, first and last number of
 --   the block that is proposed ('' for both if none is wanted), and what the script adds
 -- -1: another admission stands, or none

@@ -22,4 +22,4 @@ mod test_redlock;
 pub use self::{
     acquisition::Acquisition, node::TestNode, rival::HeldElsewhere, test_redlock::TestRedlock,
 };
-pub use crate::{observe::journal::Outcome, scope::Entered};
+pub use crate::{current::Entered, observe::journal::Outcome};

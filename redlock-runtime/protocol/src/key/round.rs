@@ -13,8 +13,8 @@ use crate::{
     node::Nodes,
     purpose::RoundId,
     rules::{
+        agreement::Numbers,
         ballot::Ballot,
-        numbers::Numbers,
         quorum,
         token::{Block, Token},
     },

@@ -11,7 +11,7 @@ use std::{
 use super::{Model, Moment, Stored, Value};
 use crate::{
     message::{AdmissionId, Ahead, Mode, Owner, Process, Reply, Stand, Ticket, Vote},
-    rules::token::line_of,
+    rules::key_names::line_of,
     time::{self, Instant},
 };
 

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use super::{Model, Moment, Note, Overflow, Stored, Value};
 use crate::{
     message::{Act, Ahead, BlockRequest, Mode, Owner, Reply, Ticket, Vote},
-    rules::token::{Token, line_of, stripe},
+    rules::{
+        key_names::{line_of, stripe},
+        token::Token,
+    },
     time::{Instant, counted},
 };
 

@@ -16,7 +16,7 @@ use crate::{
         AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId,
     },
     purpose::{Ask, KeyId},
-    rules::{quorum, token::stripe},
+    rules::{key_names::stripe, quorum},
     time::Instant,
     unreachable::Why,
 };

@@ -7,7 +7,7 @@ use crate::{
     action::Answer,
     compound::{Compound, Step, Word},
     message::{Member, SectionId},
-    rules::{token::line_key, validity::LockParams},
+    rules::{key_names::line_key, validity::LockParams},
     timer::Timer,
 };
 

@@ -4,7 +4,7 @@ use super::Protocol;
 use crate::{
     key::Key,
     message::{Process, SectionId},
-    rules::token::{gate_key, line_key, slot_key},
+    rules::key_names::{gate_key, line_key, slot_key},
 };
 
 impl Protocol {

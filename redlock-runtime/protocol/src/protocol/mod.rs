@@ -25,7 +25,8 @@ use crate::{
     node::{Nodes, Notice, Out},
     purpose::RoundId,
     rules::{
-        token::{Token, line_of},
+        key_names::line_of,
+        token::Token,
         validity::{LeaseParams, LockParams},
     },
     settings::{Env, Settings},

@@ -9,7 +9,7 @@ use crate::{
     message::SectionId,
     purpose::KeyId,
     rules::{
-        token::{line_key, line_of},
+        key_names::{line_key, line_of},
         validity::LockParams,
     },
     time::Instant,

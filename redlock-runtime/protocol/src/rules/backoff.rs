@@ -1,4 +1,4 @@
-//! How long to pause before the next attempt.
+//! How long to pause in an outage, and the bounds of other pauses: the pause after a refusal is in `key::waiting`.
 
 use std::time::Duration;
 

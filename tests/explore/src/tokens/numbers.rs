@@ -2,7 +2,7 @@
 
 use std::array;
 
-use redlock_protocol::{Token, majority, rules::numbers::Numbers};
+use redlock_protocol::{Token, majority, rules::agreement::Numbers};
 
 /// The first numbers that the nodes have replied to a round; zero is none.
 pub(super) type Votes<const N: usize> = [u8; N];

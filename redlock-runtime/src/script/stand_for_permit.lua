@@ -1,7 +1,7 @@
 -- Which slot of a lock with permits is free for a process, in the order of a queue. It is advice, and this node's: all
 -- nodes are asked for the slot then.
 -- KEYS: line, with which the names of the slots begin, queue
--- ARGV: those of places.lua; the script's own are how many permits there are, the slot to begin with, 1 if the caller
+-- ARGV: those of queue.lua; the script's own are how many permits there are, the slot to begin with, 1 if the caller
 --   needs several of them, else 0, and nothing
 -- slot: it is free, and is left to the process for a moment
 -- {remaining ms of the slot that ends first, -1 if none ever does, -2 if some are free but not for this process; then
