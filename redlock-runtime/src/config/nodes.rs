@@ -68,7 +68,13 @@ pub(crate) fn parse_nodes(
     let mut problems = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (index, url) in urls.iter().enumerate() {
-        match node(url, access, &mut problems) {
+        let node = node(
+            url,
+            access,
+            #[cfg(feature = "tls")]
+            &mut problems,
+        );
+        match node {
             Ok(node) => {
                 let first = *known.entry(node.address.to_string()).or_insert(index);
                 if first != index {
@@ -139,7 +145,7 @@ pub(crate) fn count_problem(count: usize) -> Option<ConfigProblem> {
 fn node(
     text: &str,
     access: &Access,
-    #[cfg_attr(not(feature = "tls"), expect(unused_variables))] problems: &mut Vec<ConfigProblem>,
+    #[cfg(feature = "tls")] problems: &mut Vec<ConfigProblem>,
 ) -> Result<Node, String> {
     let (scheme, _) = text.trim().split_once("://").unwrap_or_default();
     if cfg!(not(feature = "tls")) && is_tls(scheme) {
