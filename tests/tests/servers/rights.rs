@@ -21,6 +21,8 @@ const DISPENSABLE: [&str; 9] = [
     "+zremrangebyscore",
 ];
 
+const UNKNOWN: &str = "the release is Unknown";
+
 /// Of a lease whose quarantine a test can wait for.
 const BRIEF: Duration = Duration::from_millis(500);
 
@@ -307,8 +309,10 @@ async fn each_of_the_documented_rights_is_needed() {
             Ok(()) => {}
             // Nobody refuses the caller anything, and the servers do not say what became of the key.
             Err(text) if ["+del", "+get", "+zrem"].contains(&rule) => {
-                assert_eq!(text, "the release is Unknown", "{rule}");
+                assert_eq!(text, UNKNOWN, "{rule}");
             }
+            // So it may be here: a first reader needs these for its release only, and others to begin with.
+            Err(text) if ["+zscore", "+zrange"].contains(&rule) && text == UNKNOWN => {}
             Err(text) => assert!(is_said(&text), "{rule}: {text}"),
         }
     }
