@@ -5,7 +5,7 @@
 //! have the key, because a grant may still be on its way: on the same connection the release arrives
 //! behind it. A release that a broken connection took with it is sent again on the next one, until
 //! the node has confirmed it or must have dropped the key by itself. A node that answers releases
-//! with errors is asked again after a pause.
+//! with errors is asked again after a pause, with one of them; the others follow once that succeeds.
 //!
 //! A lock that must be kept for a while is released at once as well: its keys are told to expire when
 //! that is over, so nothing has to be remembered here, and it does not matter if the process ends.
@@ -41,6 +41,8 @@ pub(super) struct Releases {
 #[derive(Debug, Default)]
 struct Owed {
     open: BTreeMap<Owner, Open>,
+    /// Nothing is due before. Kept, because a node that refuses releases leaves thousands of them open.
+    due: Option<Instant>,
     /// When to ask nodes again that answered with errors, and the pause before.
     retry: Option<(Instant, Duration)>,
 }
@@ -107,6 +109,7 @@ impl Releases {
         open.report(cx);
         if !open.is_done() {
             let owed = self.owed.get_or_insert_default();
+            owed.wake_by(open.next_due());
             owed.open.insert(open.claim.owner, open);
         }
     }
@@ -116,9 +119,7 @@ impl Releases {
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let owed = self.owed.as_ref()?;
-        let dues = owed.open.values().map(Open::next_due);
-        dues.chain(owed.retry.map(|(at, _)| at)).min()
+        self.owed.as_ref()?.due
     }
 
     pub(super) fn on_reply(&mut self, of: (NodeId, Owner), reply: Option<Reply>, cx: &mut Cx<'_>) {
@@ -181,18 +182,25 @@ impl Owed {
                 place.state = State::Failed;
                 place.again = true;
                 let first = (cx.now().after(FIRST_RETRY), FIRST_RETRY);
-                self.retry.get_or_insert(first);
-                return;
+                let (at, _) = *self.retry.get_or_insert(first);
+                return self.wake_by(at);
             }
         }
         open.report(cx);
         if open.is_done() {
             self.open.remove(&owner);
         }
+        // A node that answers one release again answers the others, too.
+        if self.retry.is_some() {
+            self.send_all(node, State::Failed, cx);
+        }
     }
 
     fn advance(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
+        if self.due.is_none_or(|due| now < due) {
+            return;
+        }
         self.open.retain(|_, open| {
             open.reports.answer_late(cx);
             // The keys have expired by themselves, so no reply can tell any more what the release found.
@@ -202,11 +210,21 @@ impl Owed {
             now < open.until
         });
         if let Some((_, pause)) = self.retry.take_if(|(at, _)| *at <= now) {
-            for node in cx.nodes.ids() {
-                self.send_all(node, State::Failed, cx);
-            }
+            // One each: a server that is blocked by a script would answer a thousand with the same error.
+            self.retry_one_per_node(cx);
             let pause = (2 * pause).min(LONGEST_RETRY);
             self.retry = Some((now.after(pause), pause));
+        }
+        let dues = self.open.values().map(Open::next_due);
+        self.due = dues.chain(self.retry.map(|(at, _)| at)).min();
+    }
+
+    fn retry_one_per_node(&mut self, cx: &mut Cx<'_>) {
+        for node in cx.nodes.ids() {
+            let failed = |open: &&mut Open| open.places[node.0].state == State::Failed;
+            if let Some(open) = self.open.values_mut().find(failed) {
+                open.send(node, cx);
+            }
         }
     }
 
@@ -216,6 +234,10 @@ impl Owed {
             connected.any(|node| open.places[node.0].state == State::Sent)
         };
         self.open.values().filter(is_open).count()
+    }
+
+    fn wake_by(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
     fn send_all(&mut self, node: NodeId, state: State, cx: &mut Cx<'_>) {

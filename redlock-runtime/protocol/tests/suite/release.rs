@@ -112,6 +112,25 @@ fn a_node_that_stays_away_is_forgotten_once_its_key_has_expired() {
     assert!(world.client(0).is_idle());
 }
 
+/// A script that blocks the server, say: it would answer each of them with the same error.
+#[test]
+fn a_node_that_refuses_many_releases_is_asked_with_one_and_then_gets_them_all() {
+    let mut world = World::new(3);
+    world.behave([0], Behavior::Refusing(Refuses::Releases));
+    for section in 1..=300 {
+        world.ask(section, "k", waiting(LONG));
+        world.granted(section);
+        world.end(section);
+        world.run_for(2 * ROUND_TRIP);
+    }
+    let releases = world.sends_to(0, is_release).len();
+    assert!(releases <= 310, "{releases}");
+    world.behave([0], Behavior::Healthy);
+    world.run_for(Duration::from_secs(2));
+    let releases = world.sends_to(0, is_release).len() - releases;
+    assert!((300..=301).contains(&releases), "{releases}");
+}
+
 /// A user that may not delete: each release is tried a few times while the key lives.
 #[test]
 fn a_node_that_refuses_releases_is_asked_less_and_less_often() {
