@@ -1,6 +1,6 @@
 -- What acquire.lua and acquire_shared.lua do, for a process with a ticket: in the order of a queue. It is advice, and
 -- this node's: a grant of one node alone gives no client the lock.
--- KEYS and ARGV: those of vote.lua and of places.lua
+-- KEYS and ARGV: those of vote.lua and of queue.lua
 -- 1 or {first number, other process waits (1 or 0)}: granted, as by acquire.lua
 -- {as of held.lua; or -2 and '': the lock is free, but not for this one; then how many are ahead, their grace
 --   together as far as it is not over (if there are none that of the holder's place)}
@@ -23,9 +23,6 @@ if is_granted then
   ttl = ARGV[2]
   -- The first write, so that every error comes before anything is done.
   if mode == 's' then
-    undo = function()
-      remove_reader(ARGV[1])
-    end
     set_reader(ARGV[1], now + ttl, own, value)
   else
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ttl)

@@ -25,5 +25,5 @@ remaining = ends - now
 -- Written seldom: each time wakes the clients that watch the key.
 if remaining < tonumber(ttl) then
   ttl = ARGV[7]
-  set_reader(ARGV[1], now + ttl, true, true)
+  set_reader(ARGV[1], now + ttl, ends, true)
 end

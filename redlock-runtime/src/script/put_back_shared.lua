@@ -6,8 +6,5 @@ if value == ARGV[1] or ends and ends > now then
   return 1
 end
 if not value or holder_of(value) == 'shared' then
-  undo = function()
-    remove_reader(ARGV[1])
-  end
   set_reader(ARGV[1], now + ttl, ends, value)
 else

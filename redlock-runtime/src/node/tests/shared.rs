@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{Mode, Owner, Reply, Request, Vote};
+use redlock_protocol::{Mode, Owner, Rejection, Reply, Request, Vote};
 
 use super::{
     cases::{THEM, THIRD, US, acquire, ask, extend, in_order, is_refused, voting},
@@ -45,6 +45,27 @@ fn a_server_without_memory_takes_in_no_reader_and_keeps_and_releases_those_that_
         assert_eq!(released, Reply::Deleted, "{owner:?}");
     }
     assert_eq!(command(&mut connection, &["EXISTS", "k"]), Value::Int(0));
+}
+
+/// It finds out once it has written the key, and takes that back.
+#[test]
+fn a_user_without_the_right_to_write_the_counters_becomes_no_reader_and_leaves_the_others() {
+    let (_server, mut connection) = voting();
+    assert!(is_granted(&ask(&mut connection, &shared(acquire(US)))));
+    command(&mut connection, &["ACL", "SETUSER", "default", "-hset"]);
+    let with_ticket = in_order(acquire(THEM), 1_000);
+    for request in [acquire(THEM), with_ticket] {
+        let reply = ask(&mut connection, &shared(request));
+        let reason = Rejection::NoPermission;
+        assert!(
+            matches!(&reply, Reply::Refused { reason: why, .. } if *why == reason),
+            "{reply:?}"
+        );
+    }
+    let readers = command(&mut connection, &["ZCARD", "k"]);
+    assert_eq!(readers, Value::Int(1));
+    let released = ask(&mut connection, &shared(release(US)));
+    assert_eq!(released, Reply::Deleted);
 }
 
 /// Also without memory for more: what a script writes first may not be refused.
