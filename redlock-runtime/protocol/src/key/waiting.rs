@@ -98,7 +98,7 @@ pub(crate) struct Place {
     /// How long one of those ahead takes.
     pace: Option<Duration>,
     seen_at: Option<Instant>,
-    /// So many with the same ahead.
+    /// So many with the same ahead, while the leader has named the same holder.
     pub(super) looks: u32,
     /// Of changes.
     is_told: bool,
@@ -129,6 +129,9 @@ impl Place {
         let named = by_leader.map_or(self.named, |&(_, owner)| Some(owner));
         // When all were asked, most may have named another one than the leader, which says the same as before.
         let is_news = std::mem::replace(&mut self.named, named) != named;
+        if is_news {
+            self.looks = 1;
+        }
         self.holder = round.holder();
         let held_by = |&&(_, owner): &&(NodeId, Option<Owner>)| Some(owner) == self.holder;
         let held_at = round.holders.iter().filter(held_by);

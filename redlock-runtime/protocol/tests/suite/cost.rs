@@ -204,6 +204,24 @@ fn a_hand_over_costs_a_few_requests_however_many_processes_wait() {
     }
 }
 
+/// Only a leader that has nothing new to say is doubted.
+#[test]
+fn a_waiter_that_is_overtaken_asks_the_leader_alone() {
+    let mut world = World::with_clients(5, 3);
+    world.lock(1, "k", params());
+    world.client(1).ask(2, "k", waiting(LONG));
+    world.run_for(Duration::from_millis(100));
+    let before = world.client(1).sends(is_acquire).len();
+    world.release(1);
+    world.run_for(HOP / 2);
+    // Once the key is gone, and before the waiter hears of it.
+    world.client(2).ask(3, "k", params());
+    world.run_for(Duration::from_millis(100));
+    let asked = world.client(1).sends(is_acquire).len() - before;
+    assert_eq!(asked, 1);
+    world.client(2).granted(3);
+}
+
 /// The other nodes, which are asked in its place then, do not know of the queue. An empty one they are not taken for.
 #[test]
 fn a_leader_that_does_not_delete_is_asked_no_more_often_than_the_queue_goes_on() {
