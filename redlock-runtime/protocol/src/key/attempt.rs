@@ -21,7 +21,7 @@ use super::{
     question::{Fanout, Kind, Question},
     release::Reports,
     round::{Failure, Progress, Round},
-    turn::{Held, TURN},
+    turn::Held,
     waiting::{Place, Waiter},
 };
 use crate::{
@@ -245,7 +245,7 @@ impl Key {
         let (length, spare) = match (is_single, self.queue.is_empty()) {
             (true, _) => (1, Duration::ZERO),
             (false, true) => (SMALL_BLOCK, Duration::ZERO),
-            (false, false) => (BLOCK, TURN),
+            (false, false) => (BLOCK, waiter.params.spare()),
         };
         // However slow the nodes were last, three quarters of the round are left for the others.
         let majority_delay = cx.nodes.majority_delay().min(timeout / 4);

@@ -9,7 +9,7 @@ use super::{
     question::{Kind, Question},
     round::{Progress, Round},
     section::Section,
-    turn::{Held, REJOIN, TURN},
+    turn::{Held, REJOIN},
 };
 use crate::{
     action::{Answer, Release},
@@ -77,7 +77,7 @@ impl Held {
         let note = self.sections.iter_mut().find_map(Section::asks_for_note);
         let question = Question {
             kind: Kind::Extend,
-            spare: next.map_or(Duration::ZERO, |_| self.spare(&params)),
+            spare: next.map_or(Duration::ZERO, |_| params.spare()),
             params,
             block,
             is_repeated: self.least_proposal > Token::default(),
@@ -97,16 +97,6 @@ impl Held {
         let round = Round::extend(question, &mut self.claim, closes_at, cx);
         self.refresh = Some(Box::new(round));
         true
-    }
-
-    /// For how much longer than they need the keys live if they are written. All other readers are told
-    /// of each write, so it is seldom where turns are shared.
-    fn spare(&self, params: &LockParams) -> Duration {
-        if self.is_shared() {
-            TURN.max(params.lease / 20)
-        } else {
-            TURN
-        }
     }
 
     /// Takes in what has become of the refresh. True if it has just been won, so that a section can

@@ -54,7 +54,7 @@ use crate::{
 /// How long a process keeps the lock while another one waits: so long that the cost of a change
 /// between processes is small beside the sections, and so short that no process waits for long.
 // With 25 ms, the 99th percentile of waits beside seven busy processes was 293 to 369 ms, now 235 to 298.
-pub(super) const TURN: Duration = Duration::from_millis(20);
+const TURN: Duration = Duration::from_millis(20);
 
 /// For how many times as long as a round takes callers that wait to hear of their release wait for
 /// others that have short sections.

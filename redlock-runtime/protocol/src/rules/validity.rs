@@ -95,6 +95,12 @@ impl LockParams {
         key_ttl(self.lease, self.guard_band)
     }
 
+    /// For how much longer than it needs a key lives that is written while callers of this process wait. It is read again
+    /// after each write, and others who share it are told, so sections that follow each other write it seldom.
+    pub(crate) fn spare(&self) -> Duration {
+        self.lease / 20
+    }
+
     /// How long a round may take. Never so long that the lease could not be worth having, and never
     /// longer than [`LONGEST_ROUND`].
     #[must_use]

@@ -83,10 +83,10 @@ fn awaited_releases_are_asked_about_less_often_while_rounds_take_longer() {
 fn a_key_is_read_again_after_an_extension_only_where_it_was_written() {
     let mut world = World::new(3);
     world.ask(1, "k", params());
-    // Who waits lets the key live for longer than was asked for.
+    // Who waits lets the key live for longer than was asked for, by a twentieth of the lease.
     world.ask(2, "k", waiting(Duration::from_secs(60)));
     world.granted(1);
-    world.run_for(Duration::from_millis(100));
+    world.run_for(LEASE / 10);
     let mut reads = Vec::new();
     for _ in 0..2 {
         let before = world.sends(is_watch).len();
@@ -201,6 +201,28 @@ fn a_hand_over_costs_a_few_requests_however_many_processes_wait() {
         let (served, each) = crowd.served_and_requests(&world);
         // To acquire and to release it takes six.
         assert!(each <= 24, "{clients} processes: {each} each, {served}");
+    }
+}
+
+/// Sections of a process follow each other in the permits that are its share. Its callers wait, too.
+#[test]
+fn sections_that_follow_each_other_cost_a_few_requests() {
+    for (clients, callers, permits) in [(1, 8, 0), (1, 16, 8), (2, 8, 8), (4, 4, 8), (8, 2, 8)] {
+        let mut world = World::with_clients(5, clients);
+        let mut crowd = Crowd::default();
+        let params = LockParams {
+            permits,
+            ..waiting(60 * LEASE)
+        };
+        for client in 0..clients {
+            for caller in 0..callers {
+                let wish = Wish::new(&["k"], params, 10 * ROUND_TRIP);
+                crowd.ask(&mut world, client, caller, wish.again(Duration::ZERO));
+            }
+        }
+        crowd.run_for(&mut world, Duration::from_secs(4));
+        let (served, each) = crowd.served_and_requests(&world);
+        assert!(each <= 7, "{clients} processes: {each} each, {served}");
     }
 }
 
