@@ -26,7 +26,7 @@ pub(crate) const SHORTEST_LOOK: Duration = Duration::from_millis(2);
 pub(crate) const SHORTEST_POLL: Duration = Duration::from_millis(10);
 
 /// How long a lock may stand free unnoticed, if no node tells of changes.
-pub(crate) const LONGEST_POLL: Duration = Duration::from_millis(50);
+pub(crate) const LONGEST_POLL: Duration = Duration::from_millis(70);
 
 /// How long one of those ahead takes, as long as none has gone.
 pub(crate) const FIRST_PACE: Duration = Duration::from_millis(4);
