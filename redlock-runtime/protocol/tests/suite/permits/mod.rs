@@ -485,3 +485,20 @@ fn a_node_that_has_lost_ones_own_slots_shows_the_free_one() {
         world.assert_within(LEASE / 20, asked);
     }
 }
+
+/// No node tells a process of what it has deleted itself.
+#[test]
+fn a_permit_that_is_released_late_goes_to_the_next_caller_of_the_process() {
+    let mut world = World::new(3);
+    let second = params_of(Duration::from_secs(1));
+    world.ask_permit(1, 1, second);
+    world.granted(1);
+    world.ask_permit(2, 1, waiting_for(LONG, second));
+    world.expired(1);
+    // Its keys outlive its lease by the guard band.
+    world.run_for(10 * ROUND_TRIP);
+    let released = world.now;
+    world.end(1);
+    world.granted(2);
+    world.assert_within(4 * ROUND_TRIP, released);
+}
