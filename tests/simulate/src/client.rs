@@ -34,6 +34,8 @@ pub(crate) struct Client {
     pub(crate) links: Vec<Link>,
     /// Which of the processes in this place it is.
     pub(crate) incarnation: u32,
+    /// The true time.
+    pub(crate) began: u64,
     pub(crate) tasks: Vec<Task>,
     /// How many sections there have been in this place.
     pub(crate) sections: u64,
@@ -139,6 +141,7 @@ impl World {
             traits,
             links: self.links(place),
             incarnation,
+            began: self.now,
             tasks,
             sections: 0,
             paused: false,

@@ -87,10 +87,12 @@ impl World {
     }
 
     /// When that time begins. A loss of which the node did not tell is found by the next vote that is
-    /// asked for, or by the next survey, though it be the last step of another node's quarantine.
+    /// asked for, or by the next survey, though it be the last step of another node's quarantine. A process that
+    /// begins meanwhile knows nothing.
     pub(crate) fn to_vote_since(&self, healed: u64) -> u64 {
         let found = self.nodes.iter().filter_map(Node::found_late_at);
-        found.fold(healed, u64::max)
+        let begun = self.clients.iter().map(|client| client.began);
+        found.chain(begun).fold(healed, u64::max)
     }
 
     pub(crate) fn all_vote(&self) -> bool {
