@@ -502,3 +502,28 @@ fn a_permit_that_is_released_late_goes_to_the_next_caller_of_the_process() {
     world.granted(2);
     world.assert_within(4 * ROUND_TRIP, released);
 }
+
+/// Whichever slot is won first.
+#[test]
+fn callers_of_one_process_that_ask_for_several_slots_at_once_are_served_in_order() {
+    const PERMITS: u32 = 8;
+    let mut world = World::with_clients(5, 2);
+    world.client(0).set_lag(1, HOP / 4);
+    let mut crowd = Crowd::default();
+    let permits = LockParams {
+        permits: PERMITS,
+        ..waiting(LONG)
+    };
+    let wish = Wish::new(&["k"], permits, 3 * HOP);
+    for caller in 0..PERMITS.into() {
+        crowd.ask(&mut world, 0, caller, wish.clone().again(Duration::ZERO));
+        crowd.ask(&mut world, 1, caller, wish.clone().again(Duration::ZERO));
+    }
+    crowd.run_for(&mut world, Duration::from_secs(1));
+    let served = crowd.served();
+    for client in 0..2 {
+        let own = served.iter().filter(|section| section.client == client);
+        assert!(own.is_sorted_by_key(|section| section.section));
+    }
+    assert!(served.len() > 2_000, "{}", served.len());
+}
