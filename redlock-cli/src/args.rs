@@ -8,12 +8,15 @@ use redlock_runtime::{
     Builder, Credentials, Options, Redlock, Renew, Tls,
 };
 
-use crate::output::{self, Failure};
+use crate::{
+    exit_code::{self, Failure},
+    output,
+};
 
 /// Runs commands under a lock over independent Redis servers, and shows, checks and frees the locks of a
 /// fleet.
 #[derive(Debug, Parser)]
-#[command(name = "redlock", version, after_help = crate::output::exit_codes())]
+#[command(name = "redlock", version, after_help = crate::exit_code::exit_codes())]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) servers: ServerArgs,
@@ -143,7 +146,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(crate) grace: Option<Duration>,
     /// How to exit if another client has the lock.
-    #[arg(long, short = 'E', default_value_t = crate::output::HELD, value_name = "CODE")]
+    #[arg(long, short = 'E', default_value_t = crate::exit_code::HELD, value_name = "CODE")]
     pub(crate) held_exit_code: u8,
     /// Say nothing if another client has the lock.
     #[arg(long, short)]
@@ -194,7 +197,7 @@ impl ServerArgs {
     /// To look at them.
     pub(crate) fn open(&self) -> Result<Servers, Failure> {
         let opened = Servers::new(self.builder());
-        opened.map_err(|error| Failure(output::CONFIG, output::in_words(&error)))
+        opened.map_err(|error| Failure(exit_code::CONFIG, output::in_words(&error)))
     }
 
     /// To lock.

@@ -10,7 +10,8 @@ use serde_json::{Value as Json, json};
 
 use crate::{
     args::ServerArgs,
-    output::{self, Failure},
+    exit_code::{self, Failure},
+    output,
     survey::{Server, survey},
 };
 
@@ -44,7 +45,7 @@ pub(crate) async fn status(args: &ServerArgs) -> Result<u8, Failure> {
     };
     Ok(match has_majority {
         true => 0,
-        false => output::unusable(count, surveyed.iter().filter_map(kind)),
+        false => exit_code::unusable(count, surveyed.iter().filter_map(kind)),
     })
 }
 
@@ -85,7 +86,7 @@ pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> Result<u8, Failure>
     let problems = nodes.iter().filter_map(|node| node.problem.as_ref());
     Ok(match 2 * problems.clone().count() < nodes.len() {
         true => 0,
-        false => output::unusable(nodes.len(), problems.map(|why| why.kind)),
+        false => exit_code::unusable(nodes.len(), problems.map(|why| why.kind)),
     })
 }
 
@@ -149,7 +150,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
     let servers = args.open()?;
     if servers.check_deletable(key).is_err() {
         let text = "this is no lock, but what the library keeps on its nodes";
-        return Err(Failure(output::USAGE, text.to_owned()));
+        return Err(Failure(exit_code::USAGE, text.to_owned()));
     }
     // Before it is shown.
     let marks = servers.marks(key).await;
@@ -158,7 +159,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
         output::line(&found);
     }
     let marks = marks.map_err(|failed| {
-        let code = output::unusable(found.nodes.len(), failed.iter().map(|why| why.kind));
+        let code = exit_code::unusable(found.nodes.len(), failed.iter().map(|why| why.kind));
         let text = "no majority of servers has replied; nothing was deleted";
         let first = failed.first().map_or("", |why| &*why.text);
         Failure(code, format!("{text}; {first}"))
@@ -167,7 +168,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
     if !marks.is_empty() {
         if !yes && !confirmed() {
             let text = "nothing was deleted; `--yes` deletes without a question";
-            return Err(Failure(output::USAGE, text.to_owned()));
+            return Err(Failure(exit_code::USAGE, text.to_owned()));
         }
         deleted = servers.delete(key, &marks).await;
         found = servers.inspect(key).await;

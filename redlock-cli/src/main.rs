@@ -2,6 +2,7 @@
 
 mod args;
 mod doctor;
+mod exit_code;
 mod look;
 mod output;
 #[cfg(unix)]
@@ -14,7 +15,7 @@ use clap::{CommandFactory, Parser};
 
 use self::{
     args::{Args, Command},
-    output::Failure,
+    exit_code::Failure,
 };
 
 fn main() -> ExitCode {
@@ -26,17 +27,21 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { output::USAGE } else { 0 });
+            return ExitCode::from(if error.use_stderr() {
+                exit_code::USAGE
+            } else {
+                0
+            });
         }
     };
-    ExitCode::from(output::code(carry_out(args)))
+    ExitCode::from(exit_code::code(carry_out(args)))
 }
 
 fn carry_out(args: Args) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let runtime = runtime.map_err(|error| Failure(output::INTERNAL, error.to_string()))?;
+    let runtime = runtime.map_err(|error| Failure(exit_code::INTERNAL, error.to_string()))?;
     let Args { servers, command } = args;
     runtime.block_on(async move {
         match command {

@@ -121,7 +121,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod answer;
 mod asked;
 mod blocking;
 mod builder;
@@ -135,6 +134,7 @@ mod error;
 pub mod fence;
 mod guard;
 mod health;
+mod http_answer;
 mod inspect;
 mod install;
 mod key;
@@ -174,10 +174,10 @@ pub mod __private;
 // The public interface
 pub use redlock_macros::redis_lock;
 
-#[cfg(feature = "tower")]
-pub use self::answer::tower::{LockLayer, LockService};
 #[cfg(feature = "tls")]
 pub use self::config::Tls;
+#[cfg(feature = "tower")]
+pub use self::http_answer::tower::{LockLayer, LockService};
 #[cfg(feature = "serde")]
 pub use self::redlock_config::RedlockConfig;
 pub use self::{

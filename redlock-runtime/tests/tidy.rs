@@ -38,7 +38,7 @@ const LAYERS: &str = "
     election: error guard leader lease lock redlock
     current: redlock
     install: config redlock current
-    answer: error lock
+    http_answer: error lock
     builder: blocking clock config engine health install node node_set observe redlock status
     redlock_config: builder config node redlock
     testing: builder config node observe redlock current

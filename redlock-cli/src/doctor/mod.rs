@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep_until};
 pub(crate) use self::rights::Right;
 use crate::{
     args::ServerArgs,
-    output::{self, Failure},
+    exit_code::{self, Failure},
+    output,
     survey::{Server, survey},
 };
 
@@ -54,7 +55,7 @@ pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> Result<u8, Failur
         output::line(&format_args!("{of} examined: {errors}, {warnings}"));
     }
     let has_failed = errors > 0 || strict && warnings > 0;
-    Ok(if has_failed { output::FOUND } else { 0 })
+    Ok(if has_failed { exit_code::FOUND } else { 0 })
 }
 
 async fn examine(servers: &Servers) -> Vec<Server> {

@@ -22,7 +22,7 @@ use rustix::{
 };
 
 use super::signals;
-use crate::output;
+use crate::exit_code;
 
 /// How this program is told by itself that it is the guardian.
 const NAME: &str = "redlock-guardian";
@@ -98,7 +98,7 @@ impl Drop for Guardian {
 /// What the guardian does, if this process is one.
 pub(crate) fn main() -> Option<ExitCode> {
     let is_guardian = env::args_os().next().is_some_and(|name| name == NAME);
-    is_guardian.then(|| ExitCode::from(guard().map_or(output::INTERNAL, |()| 0)))
+    is_guardian.then(|| ExitCode::from(guard().map_or(exit_code::INTERNAL, |()| 0)))
 }
 
 fn guard() -> io::Result<()> {

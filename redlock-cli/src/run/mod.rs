@@ -31,7 +31,8 @@ use tokio::{
 use self::{guardian::Guardian, signals::Signals};
 use crate::{
     args::{RunArgs, ServerArgs},
-    output::{self, Failure},
+    exit_code::{self, Failure},
+    output,
 };
 
 /// How often the guardian is told for how long the lease can be trusted, as a part of the lease.
@@ -43,7 +44,7 @@ const TELL_EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_sec
 pub(crate) async fn run(servers: &ServerArgs, args: RunArgs) -> Result<u8, Failure> {
     let Some(grace) = args.grace() else {
         let text = "`--grace` may be at most a third of `--expire`, so that a renewal that is late ends nothing";
-        return Err(Failure(output::USAGE, text.to_owned()));
+        return Err(Failure(exit_code::USAGE, text.to_owned()));
     };
     let mut signals = Signals::new().map_err(internal)?;
     let (installed, guard) = tokio::select! {
@@ -61,7 +62,7 @@ pub(crate) async fn run(servers: &ServerArgs, args: RunArgs) -> Result<u8, Failu
 }
 
 fn internal(error: io::Error) -> Failure {
-    Failure(output::INTERNAL, error.to_string())
+    Failure(exit_code::INTERNAL, error.to_string())
 }
 
 const fn signaled(signal: i32) -> u8 {
@@ -91,7 +92,7 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<Acquired, Failu
     let builder = guard_band.fold(builder, Builder::guard_band);
     let value = args.value.as_deref();
     check(&builder, &args.key, args.options(args.wait), value)
-        .map_err(|error| Failure(output::USAGE, output::in_words(&error)))?;
+        .map_err(|error| Failure(exit_code::USAGE, output::in_words(&error)))?;
     let began = Instant::now();
     let mut is_first = true;
     loop {
@@ -101,7 +102,7 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<Acquired, Failu
             Err(failure) => failure,
         };
         let left = args.wait.saturating_sub(began.elapsed());
-        if code != output::UNAVAILABLE || left.is_zero() {
+        if code != exit_code::UNAVAILABLE || left.is_zero() {
             return Err(Failure(code, text));
         }
         if is_first {
@@ -135,9 +136,9 @@ async fn attempt(builder: &Builder, args: &RunArgs, wait: Duration) -> Result<Ac
         LockError::Contended(_) if args.quiet => Failure(held, String::new()),
         LockError::Contended(_) => Failure(held, installed.inspect(&args.key).await.to_string()),
         LockError::NoQuorum(_) | LockError::Quarantined(_) => {
-            Failure(output::UNAVAILABLE, in_words(&error))
+            Failure(exit_code::UNAVAILABLE, in_words(&error))
         }
-        _ => Failure(output::INTERNAL, in_words(&error)),
+        _ => Failure(exit_code::INTERNAL, in_words(&error)),
     })
 }
 
@@ -145,8 +146,8 @@ async fn attempt(builder: &Builder, args: &RunArgs, wait: Duration) -> Result<Ac
 fn refused(error: &ConfigError) -> Failure {
     let is_outage = |problem: &ConfigProblem| problem.kind == ProblemKind::NoQuorum;
     let code = match error.problems().iter().all(is_outage) {
-        true => output::UNAVAILABLE,
-        false => output::CONFIG,
+        true => exit_code::UNAVAILABLE,
+        false => exit_code::CONFIG,
     };
     Failure(code, output::in_words(error))
 }
@@ -178,7 +179,7 @@ struct Running<'a> {
 impl<'a> Running<'a> {
     fn start(args: &'a RunArgs, grace: Duration, guard: &Guard) -> Result<Self, Failure> {
         let token = guard.fencing_token();
-        let token = token.map_err(|error| Failure(output::LOST, in_words(&error)))?;
+        let token = token.map_err(|error| Failure(exit_code::LOST, in_words(&error)))?;
         let guardian = match io::stdin().is_terminal() {
             true => None,
             false => Some(Guardian::start(guard.remaining()).map_err(internal)?),
@@ -282,7 +283,7 @@ impl<'a> Running<'a> {
         if ended.is_none() {
             let _ = self.child.wait().await;
         }
-        output::LOST
+        exit_code::LOST
     }
 
     fn tell(&mut self, remaining: Duration) {
@@ -314,7 +315,7 @@ impl<'a> Running<'a> {
             guardian.dismiss();
         }
         let status = ended.map_err(internal)?;
-        let signal = status.signal().map_or(output::INTERNAL, signaled);
+        let signal = status.signal().map_or(exit_code::INTERNAL, signaled);
         Ok(status.code().map_or(signal, |code| code as u8))
     }
 }

@@ -11,7 +11,7 @@ mod client_name;
 mod connection;
 mod discovery;
 mod endpoint;
-mod follow;
+mod follow_lock;
 mod info;
 mod inquiry;
 mod login;
@@ -56,7 +56,7 @@ pub(crate) use self::{
     client_name::service,
     discovery::{Discovery, Source, slot_of},
     endpoint::Endpoint,
-    follow::Shown,
+    follow_lock::Shown,
     inquiry::{inquire, read_clocks},
     login::{Login, Provider},
     memory::{Memory, MemoryLink, Parts},
@@ -92,9 +92,9 @@ impl Target {
         report: impl Fn(Option<Option<Shown>>),
     ) {
         match self {
-            Self::Redis(endpoint) => follow::server(endpoint, key, limit, report).await,
+            Self::Redis(endpoint) => follow_lock::server(endpoint, key, limit, report).await,
             Self::Memory(memory) => {
-                follow::memory(|| memory.parts(key, clock.now()), report).await;
+                follow_lock::memory(|| memory.parts(key, clock.now()), report).await;
             }
         }
     }
