@@ -541,7 +541,7 @@ impl Key {
         }
     }
 
-    fn on_change(&mut self, node: NodeId, cx: &Cx<'_>) {
+    fn on_change(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         let leader = self.place().and_then(|place| place.leader);
         let verdict = leader.and_then(|leader| self.last_refusal().verdicts.get(leader.0));
         let is_granted = verdict == Some(&Verdict::Ours);
@@ -565,9 +565,11 @@ impl Key {
             now
         } else {
             // The release may be on its way to the leader. Longer each time: a leader that keeps dead keys would be
-            // asked at each change of the others.
-            let release =
-                now.after(hedge_delay.max(place.ahead.grace) * (1 << place.doubts.min(3)));
+            // asked at each change of the others. Not equally long: others were told as well, and ask all nodes, too.
+            let soon = hedge_delay.max(place.ahead.grace);
+            let longest = soon * (1 << place.doubts.min(3));
+            let more = longest.min(backoff::LONGEST_POLL).saturating_sub(soon);
+            let release = now.after(soon + more + jitter(more / 4, cx.random()));
             place.doubts_by(release);
             release.after(place.ahead.time())
         };
