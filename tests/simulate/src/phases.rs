@@ -104,7 +104,7 @@ impl World {
             |node: usize| self.can_vote(node) || self.gone == Some(node) && self.nodes[node].down;
         let is_well = (0..self.nodes.len()).all(is_well);
         // Who hears of nothing passes a dead process's place only after 70 ms, and a round takes two fifths of a lease.
-        let shortest = if self.all_tell() { 80 } else { 150 };
+        let shortest = if self.all_tell() { 80 } else { 200 };
         let is_short = self.plan.lease < shortest * MILLI;
         let may_fail = is_short || self.is_waiting_hard() || !is_well || self.plan.may_disagree();
         if may_fail || !self.all_know_votes() {
