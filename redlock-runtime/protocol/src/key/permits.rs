@@ -47,6 +47,8 @@ pub(super) struct Line {
     place: Place,
     /// So many attempts have got no slot since one has.
     losses: u32,
+    /// The slot that the last of them was for.
+    lost: Option<u32>,
     /// No caller asks before: those that take turns at it would ask as often as nodes reply.
     rests_until: Option<Instant>,
 }
@@ -176,11 +178,14 @@ impl Key {
     }
 
     /// A slot that this process neither has nor asks for. Drawn, so that processes that come at once ask for different
-    /// ones, and one that gets no slot asks for another one next.
+    /// ones; but one that gets no slot asks for the next one then.
     fn draw_slot(&mut self, permits: u32, cx: &mut Cx<'_>) -> Option<u32> {
-        let start = (cx.random() % u128::from(permits)) as u32;
-        let mut slots = (start..start + permits).map(|slot| slot % permits);
         let line = self.line()?;
+        let start = match line.lost {
+            Some(slot) => slot + 1,
+            None => (cx.random() % u128::from(permits)) as u32,
+        };
+        let mut slots = (start..start + permits).map(|slot| slot % permits);
         slots.find(|slot| !line.busy.contains(slot))
     }
 
@@ -426,6 +431,7 @@ impl Key {
         }
         let losses = self.line().map_or(0, |line| {
             line.losses += 1;
+            line.lost = Some(slot);
             line.losses
         });
         if is_outage {
@@ -487,6 +493,7 @@ impl Key {
         self.forget(slot);
         if let Some(line) = self.line() {
             line.losses = 0;
+            line.lost = None;
         }
         if was_waited_for {
             self.contention().on_turn_end(cx.now());
