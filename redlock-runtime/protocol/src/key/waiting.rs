@@ -263,7 +263,7 @@ impl Place {
                 let half = (self.pace() * count / 2).saturating_mul(1 << doublings);
                 let longest = match self.is_told {
                     true => backoff::LONGEST_LOOK,
-                    false => 2 * backoff::LONGEST_POLL,
+                    false => backoff::LONGEST_POLL_BEHIND,
                 };
                 half.clamp(backoff::SHORTEST_LOOK, longest)
             }
@@ -431,7 +431,7 @@ impl Key {
         let place = &mut waiter.place;
         let look = match has_share {
             // Its own sections let the next ones in. If it were told of each slot, all processes would ask for it.
-            true => 2 * backoff::LONGEST_POLL,
+            true => backoff::LONGEST_POLL_BEHIND,
             false => place.look_after(),
         };
         // Waiters that were refused together must not come back together.
@@ -568,7 +568,9 @@ impl Key {
             // asked at each change of the others. Not equally long: others were told as well, and ask all nodes, too.
             let soon = hedge_delay.max(place.ahead.grace);
             let longest = soon * (1 << place.doubts.min(3));
-            let more = longest.min(backoff::LONGEST_POLL).saturating_sub(soon);
+            let more = longest
+                .min(backoff::LONGEST_POLL_BEHIND)
+                .saturating_sub(soon);
             let release = now.after(soon + more + jitter(more / 4, cx.random()));
             place.doubts_by(release);
             release.after(place.ahead.time())
@@ -600,7 +602,7 @@ impl Key {
         if place.holder == Some(Some(Owner::READERS)) {
             // One may have gone before the node was to tell, and the others may be dead. Only an attempt learns when
             // their keys expire.
-            return backoff.ask_by(cx.now().after(2 * backoff::LONGEST_POLL));
+            return backoff.ask_by(cx.now().after(backoff::LONGEST_POLL_BEHIND));
         }
         if place.holder.is_none_or(|holder| holder == owner) {
             return;
