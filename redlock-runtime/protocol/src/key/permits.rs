@@ -135,12 +135,17 @@ impl Key {
         self.of_share().is_some_and(Ordering::is_le)
     }
 
+    /// One of those who wait here collects slots, and keeps those that it has: they let nobody in.
+    fn collects(&self, waiter: &Waiter) -> bool {
+        waiter.section.is_part() || self.queue.has_parts()
+    }
+
     /// The process has its share of the slots, and this waiter needs no more: sections of its own let the next ones in.
     // If it were told of each slot, all processes would ask for it: four times as many requests for each section.
     pub(super) fn has_share(&mut self, waiter: &Waiter, now: Instant) -> bool {
         let has_some = self.busy().next().is_some();
         let is_enough = has_some && self.of_share().is_some_and(Ordering::is_ge);
-        is_enough && !waiter.section.is_part() && waiter.goes_on_waiting(now)
+        is_enough && !self.collects(waiter) && waiter.goes_on_waiting(now)
     }
 
     /// The place in the queue of one who goes away from the front, for the next one.
@@ -271,7 +276,7 @@ impl Key {
             permits,
             // One of its own is free only where the node has lost it.
             start: self.draw_slot(permits, cx).unwrap_or(0),
-            needs_several: waiter.section.is_part(),
+            needs_several: self.collects(&waiter),
             ticket,
         });
         if !cx.tell(node, Ask::Stand(round), body) {

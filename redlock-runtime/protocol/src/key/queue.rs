@@ -52,6 +52,8 @@ struct Ranks {
     exclusive: usize,
     /// So many do not wait.
     impatient: usize,
+    /// So many are for one of several locks of a caller.
+    parts: usize,
 }
 
 impl Queue {
@@ -59,6 +61,7 @@ impl Queue {
         let ranks = self.ranks.get_or_insert_default();
         ranks.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
         ranks.impatient += usize::from(waiting.is_impatient());
+        ranks.parts += usize::from(waiting.section.is_part());
         ranks.order.insert(waiting.rank());
         ranks.ends.insert((waiting.wait_until, waiting.section));
         ranks.waiting.insert(waiting.section, waiting);
@@ -72,6 +75,12 @@ impl Queue {
     pub(super) fn is_of_readers(&self) -> bool {
         let ranks = self.ranks.as_ref();
         ranks.is_none_or(|ranks| ranks.exclusive == 0)
+    }
+
+    /// Whether one is for one of several locks of a caller.
+    pub(super) fn has_parts(&self) -> bool {
+        let ranks = self.ranks.as_ref();
+        ranks.is_some_and(|ranks| ranks.parts > 0)
     }
 
     /// What the first one asks for.
@@ -120,6 +129,7 @@ impl Queue {
         let waiting = ranks.waiting.remove(&section)?;
         ranks.exclusive -= usize::from(waiting.params.mode == Mode::Exclusive);
         ranks.impatient -= usize::from(waiting.is_impatient());
+        ranks.parts -= usize::from(section.is_part());
         ranks.order.remove(&waiting.rank());
         ranks.ends.remove(&(waiting.wait_until, section));
         // An empty tree keeps a leaf for eleven waiters: trees took 2.4 of the 5.8 KB of a held lock.

@@ -138,3 +138,30 @@ fn who_collects_permits_can_go_at_any_moment() {
         assert!(world.client(0).is_idle() && world.client(1).is_idle());
     }
 }
+
+/// A call that has one permit needs the other, and so do callers of its own process: another process must not keep it
+/// as its share.
+#[test]
+fn a_process_that_collects_permits_beside_its_other_callers_is_served() {
+    for permits in [2, 3] {
+        let mut world = World::with_clients(3, 2);
+        let mut crowd = Crowd::default();
+        let params = LockParams {
+            permits,
+            ..waiting(LONG)
+        };
+        let wish = Wish::new(&["k"], params, 10 * HOP).again(Duration::ZERO);
+        for caller in 0..4 {
+            crowd.ask(&mut world, 0, caller, wish.clone());
+            crowd.ask(&mut world, 1, caller, wish.clone());
+        }
+        crowd.ask(&mut world, 1, 9, wish.of(permits));
+        crowd.run_for(&mut world, Duration::from_secs(4));
+        let served = crowd.served();
+        let all = |served: &&Served| served.weight == permits;
+        let heavy = served.iter().filter(all).count();
+        assert!(heavy >= 10, "{heavy} of {}", served.len());
+        let counts = counts(&served, 2);
+        assert!(3 * counts[1] > counts[0], "{counts:?}");
+    }
+}

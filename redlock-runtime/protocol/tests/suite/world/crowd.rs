@@ -7,6 +7,8 @@ use super::*;
 pub(crate) struct Wish {
     keys: Vec<String>,
     params: LockParams,
+    /// So many of the permits, if the lock has some.
+    weight: u32,
     hold: Duration,
     again: Option<Duration>,
 }
@@ -17,9 +19,16 @@ impl Wish {
         Self {
             keys: keys.iter().map(|&key| key.into()).collect(),
             params,
+            weight: 1,
             hold,
             again: None,
         }
+    }
+
+    /// So many permits at once.
+    pub(crate) fn of(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
     }
 
     /// The same again, after this pause.
@@ -34,6 +43,7 @@ impl Wish {
 pub(crate) struct Served {
     pub(crate) client: usize,
     pub(crate) section: u64,
+    pub(crate) weight: u32,
     pub(crate) from: Instant,
     pub(crate) until: Instant,
 }
@@ -68,7 +78,11 @@ impl World {
 impl Crowd {
     pub(crate) fn ask(&mut self, world: &mut World, client: usize, section: u64, wish: Wish) {
         let keys: Vec<&str> = wish.keys.iter().map(String::as_str).collect();
-        world.client(client).ask_all(section, &keys, wish.params);
+        let mut process = world.client(client);
+        match wish.weight {
+            1 => process.ask_all(section, &keys, wish.params),
+            weight => process.ask_permits(section, (weight, wish.params.permits), wish.params),
+        }
         self.waiting.insert((client, section), wish);
     }
 
@@ -145,9 +159,14 @@ impl Crowd {
             !shares && keys.iter().any(|key| other.keys.contains(key))
         };
         let others = self.holding.iter().filter(|(_, other)| excludes(other));
-        let beside: Vec<&Served> = others.map(|(held, _)| held).collect();
-        let most = params.permits.max(1) as usize;
-        assert!(beside.len() < most, "{client} beside {beside:?}");
+        let beside: Vec<_> = others.collect();
+        let taken: u32 = beside.iter().map(|(_, other)| other.weight).sum();
+        let most = params.permits.max(1);
+        assert!(
+            taken + wish.weight <= most,
+            "{client} beside {:?}",
+            beside[0].0
+        );
         for key in keys {
             let [any, alone] = self.tokens.entry(key.clone()).or_default();
             let before = if is_alone { *any } else { *alone };
@@ -161,6 +180,7 @@ impl Crowd {
         let served = Served {
             client,
             section,
+            weight: wish.weight,
             from: now,
             until,
         };
