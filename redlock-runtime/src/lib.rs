@@ -88,8 +88,8 @@
 //! - the lease
 //! - the drift of clocks: 1 % of the lease, and 2 ms
 //! - the [guard band](Builder::guard_band)
-//! - up to 20 ms, so that callers of one process can follow each other without asking; for [readers](Lock::shared) a
-//!   twentieth of the lease, if that is longer
+//! - while other callers of the process wait, up to a twentieth of the lease: sections that follow each other then
+//!   write the key seldom
 //!
 //! Processes also count the time that a machine is suspended, if its [clock](guide::operating#clocks) does (on Linux
 //! `CLOCK_BOOTTIME`).
