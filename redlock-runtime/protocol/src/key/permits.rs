@@ -47,8 +47,6 @@ pub(super) struct Line {
     place: Place,
     /// So many attempts have got no slot since one has.
     losses: u32,
-    /// The slot that the last of them was for.
-    lost: Option<u32>,
     /// No caller asks before: those that take turns at it would ask as often as nodes reply.
     rests_until: Option<Instant>,
 }
@@ -183,14 +181,11 @@ impl Key {
     }
 
     /// A slot that this process neither has nor asks for. Drawn, so that processes that come at once ask for different
-    /// ones; but one that gets no slot asks for the next one then.
+    /// ones, and one that gets no slot asks for another one next.
     fn draw_slot(&mut self, permits: u32, cx: &mut Cx<'_>) -> Option<u32> {
-        let line = self.line()?;
-        let start = match line.lost {
-            Some(slot) => slot + 1,
-            None => (cx.random() % u128::from(permits)) as u32,
-        };
+        let start = (cx.random() % u128::from(permits)) as u32;
         let mut slots = (start..start + permits).map(|slot| slot % permits);
+        let line = self.line()?;
         slots.find(|slot| !line.busy.contains(slot))
     }
 
@@ -436,7 +431,6 @@ impl Key {
         }
         let losses = self.line().map_or(0, |line| {
             line.losses += 1;
-            line.lost = Some(slot);
             line.losses
         });
         if is_outage {
@@ -498,7 +492,6 @@ impl Key {
         self.forget(slot);
         if let Some(line) = self.line() {
             line.losses = 0;
-            line.lost = None;
         }
         if was_waited_for {
             self.contention().on_turn_end(cx.now());
