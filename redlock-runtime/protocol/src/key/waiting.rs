@@ -567,11 +567,9 @@ impl Key {
             // The release may be on its way to the leader. Longer each time: a leader that keeps dead keys would be
             // asked at each change of the others. Not equally long: others were told as well, and ask all nodes, too.
             let soon = hedge_delay.max(place.ahead.grace);
-            let longest = soon * (1 << place.doubts.min(3));
-            let more = longest
-                .min(backoff::LONGEST_POLL_BEHIND)
-                .saturating_sub(soon);
-            let release = now.after(soon + more + jitter(more / 4, cx.random()));
+            let longer = soon * (1 << place.doubts.min(3));
+            let pause = longer.min(backoff::LONGEST_POLL_BEHIND).max(soon);
+            let release = now.after(pause + jitter((pause - soon) / 4, cx.random()));
             place.doubts_by(release);
             release.after(place.ahead.time())
         };
