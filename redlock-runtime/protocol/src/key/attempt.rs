@@ -319,13 +319,14 @@ impl Key {
     }
 
     fn on_won(&mut self, mut attempt: Attempt, block: Option<Block>, cx: &mut Cx<'_>) {
-        if let Some(contention) = &mut self.contention {
-            contention.on_own_turn();
-        }
         let place = &mut attempt.waiter.place;
+        let is_led = attempt.round.is_granted_by(place.leader);
         // The leader did not see this grant, so the place would stand in the way of others.
-        if !attempt.round.is_granted_by(place.leader) {
+        if !is_led {
             place.leave(cx);
+        }
+        if let Some(contention) = &mut self.contention {
+            contention.on_own_turn(is_led);
         }
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         attempt.waiter.lost_attempts += 1;

@@ -41,12 +41,14 @@ impl Default for Contention {
 }
 
 impl Contention {
-    /// This process has its turn.
-    pub(super) fn on_own_turn(&mut self) {
+    /// This process has its turn, by a grant of the leader or without one.
+    pub(super) fn on_own_turn(&mut self, is_led: bool) {
         // The reason of an earlier outage says nothing of the next refusal.
         self.last_refusal = Refusal::CONTENDED;
         self.arrival = None;
-        self.in_order_until = None;
+        // Who waits for this process comes after it, so it goes on in order. But an order that the leader does not
+        // know of is none, and to ask it first would only cost time.
+        self.in_order_until.take_if(|_| !is_led);
     }
 
     /// Its turn is over, and others wait.

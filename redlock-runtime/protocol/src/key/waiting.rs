@@ -40,6 +40,10 @@ const ASKS_ALL_EVERY: u32 = 8;
 /// Where no node tells of changes, one in this number of looks also reads the key at another node.
 const READS_EVERY: u32 = 3;
 
+/// Who is further behind lets nodes tell of changes after so many looks without one: to be told of each change
+/// costs as much as this many looks.
+const IS_STILL_AFTER: u32 = 4;
+
 /// Who has no more ahead than this many times the permits asks at each change.
 const NEAR: u32 = 2;
 
@@ -150,7 +154,7 @@ impl Place {
         {
             // Sooner believed than later: others may have come back before this one.
             let each = now.since(at) / gone;
-            self.pace = Some(each.min(self.pace() * 5 / 4));
+            self.pace = Some(each.min(self.pace() * 2));
         }
         // Each look at an unchanged queue doubles the pause; any change begins anew.
         self.looks = if before.count == self.ahead.count {
@@ -180,9 +184,12 @@ impl Place {
 
     /// Nobody tells that the leader is wrong: one of the others is asked, another one each time.
     fn read_elsewhere(&mut self, cx: &mut Cx<'_>) {
+        let is_deaf = |leader| !cx.nodes.tells_changes(leader);
+        // Else those ahead are told, and find out.
+        let is_alone = self.ahead.count <= 1 || self.leader.is_none_or(is_deaf);
         let others = cx.nodes.in_order(cx.name);
         let others: Vec<NodeId> = others.filter(|node| Some(*node) != self.leader).collect();
-        if self.looks.is_multiple_of(READS_EVERY) && !others.is_empty() {
+        if is_alone && self.looks.is_multiple_of(READS_EVERY) && !others.is_empty() {
             let turn = (self.looks / READS_EVERY) as usize;
             self.listen(others[turn % others.len()], cx);
         }
@@ -260,7 +267,9 @@ impl Place {
                 pause.min(backoff::LONGEST_POLL)
             }
             (count, _) => {
-                let half = (self.pace() * count / 2).saturating_mul(1 << doublings);
+                let half = self.pace() * count / 2;
+                // The draw takes an eighth off. A look just before the next change would be of no use.
+                let half = (half + half / 8).saturating_mul(1 << doublings);
                 let longest = match self.is_told {
                     true => backoff::LONGEST_LOOK,
                     false => backoff::LONGEST_POLL_BEHIND,
@@ -338,7 +347,7 @@ impl Waiter {
         let place = &mut self.place;
         let majority = quorum::majority(cx.nodes.count());
         // Notices cost every node a read: those further behind learn enough from their looks.
-        if !has_share && (place.ahead.count <= 1 || place.looks > 1) {
+        if !has_share && (place.ahead.count <= 1 || place.looks > IS_STILL_AFTER) {
             let may_have = |node: &NodeId| {
                 let verdict = refusal.verdicts.get(node.0);
                 let may_have = |verdict: &Verdict| {
