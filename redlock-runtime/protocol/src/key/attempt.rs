@@ -25,8 +25,8 @@ use super::{
     waiting::{Place, Waiter},
 };
 use crate::{
-    action::{Answer, Cause, Refusal},
-    message::{BlockRequest, Mode, Owner, Ticket},
+    action::{Answer, Cause, Refusal, Verdict},
+    message::{BlockRequest, Mode, NodeId, Owner, Ticket},
     rules::{
         backoff::{LONGEST_POLL, jitter},
         proposal::{BLOCK, SMALL_BLOCK},
@@ -444,6 +444,10 @@ impl Key {
     }
 
     pub(super) fn back_off_or_refuse(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        if waiter.split.is_some() && !waiter.goes_on_waiting(now) {
+            self.name_outage(now.since(waiter.since) / 2, cx);
+        }
         // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
         // of the process that has won this one.
         while let Some(joined) = self.queue.pop_impatient() {
@@ -451,11 +455,29 @@ impl Key {
             let refusal = self.last_refusal().clone();
             cx.answer(joined.section, Answer::Refused(refusal));
         }
-        if waiter.goes_on_waiting(cx.now()) {
+        if waiter.goes_on_waiting(now) {
             return self.back_off(waiter, cx);
         }
         self.leave(std::mem::take(&mut waiter.place), cx);
         self.refuse(&waiter, cx);
+    }
+
+    /// Attempts without a majority meet each other's keys on the few nodes that reply. That is no contention if too
+    /// many have been silent for so long.
+    fn name_outage(&mut self, time: Duration, cx: &Cx<'_>) {
+        let silent = |node: &NodeId| cx.nodes.is_silent(*node, time, cx.now());
+        let silent: Vec<NodeId> = cx.nodes.ids().filter(silent).collect();
+        if quorum::out_of_reach(cx.nodes.count(), silent.len()) {
+            let refusal = &mut self.contention().last_refusal;
+            refusal.cause = Cause::NoQuorum;
+            for node in silent {
+                // The last attempt may have asked the leader alone.
+                let verdict = refusal.verdicts.get_mut(node.0);
+                if let Some(verdict) = verdict.filter(|verdict| verdict.is_open()) {
+                    *verdict = Verdict::TimedOut;
+                }
+            }
+        }
     }
 
     pub(super) fn refuse(&self, waiter: &Waiter, cx: &mut Cx<'_>) {

@@ -54,6 +54,27 @@ fn an_outage_or_quarantine_of_the_majority_is_no_load_on_the_nodes() {
     }
 }
 
+/// Each meets keys of the attempts of the other.
+#[test]
+fn beside_a_process_that_waits_a_silent_majority_is_no_contention() {
+    let mut world = World::with_clients(5, 2);
+    world.behave(0..3, Behavior::Unresponsive);
+    world.client(1).ask(1, "k", waiting(LONG));
+    for section in 2..40 {
+        world.run_for(37 * HOP);
+        world.ask(section, "k", params());
+        let refusal = world.refusal(section);
+        assert_eq!(refusal.cause, Cause::NoQuorum);
+        let fails =
+            |verdict: &Verdict| !matches!(verdict, Verdict::Ours | Verdict::HeldByAnother { .. });
+        assert!(refusal.verdicts[..3].iter().all(fails), "{refusal:?}");
+        assert!(
+            !refusal.verdicts[..3].contains(&Verdict::NoAnswerYet),
+            "{refusal:?}"
+        );
+    }
+}
+
 /// Nodes that are connected and silent are asked, because they may answer.
 #[test]
 fn silent_nodes_are_asked_seldom() {
