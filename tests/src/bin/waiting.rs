@@ -104,17 +104,22 @@ impl Bench {
     }
 
     fn hand_over(&self, most: usize) {
-        println!(
-            "\n| held for 1 ms, one task in each process | sections a second | requests for each |"
-        );
+        println!("\n| one task in each process | sections a second | requests for each |");
         println!("|---|---|---|");
-        for kind in ["plain", "fair", "shared", "permits 2"] {
+        for (kind, hold) in [
+            ("plain", 1),
+            ("plain", 20),
+            ("plain", 300),
+            ("fair", 1),
+            ("shared", 1),
+            ("permits 2", 1),
+        ] {
             for processes in [2, 5, 20, 50, 100].into_iter().filter(|it| *it <= most) {
                 self.load(Fleet {
                     kind,
                     processes,
                     tasks: 1,
-                    hold: Duration::from_millis(1),
+                    hold: Duration::from_millis(hold),
                     has_notices: true,
                 });
             }

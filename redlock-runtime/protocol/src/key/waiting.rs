@@ -5,8 +5,8 @@
 //! process sleeps until the first of three: the node tells that the key has changed, the holder's key
 //! expires, or it is time for a look. The next look is due when half of those ahead can have gone.
 //!
-//! Who is first or second in the queue hears of each change, and so do the others once nothing changes between
-//! two looks: a majority of nodes tells them. Who has others ahead leaves them a free lock for as long as they
+//! Who is first or second in the queue hears of each change, and so do the others once nothing has changed for some
+//! looks: a majority of nodes tells them. Who has others ahead leaves them a free lock for as long as they
 //! need to ask for it, and may then go before them: they may have died. A leader that still names a holder whose
 //! key another node has no more is doubted: then all nodes are asked at once.
 
@@ -40,8 +40,8 @@ const ASKS_ALL_EVERY: u32 = 8;
 /// Where no node tells of changes, one in this number of looks also reads the key at another node.
 const READS_EVERY: u32 = 3;
 
-/// Who is further behind lets nodes tell of changes after so many looks without one: to be told of each change
-/// costs as much as this many looks.
+/// Who is further behind lets nodes tell of changes after this number of looks without one. To be told of each change
+/// costs four requests, and four looks without one show that changes are rare.
 const IS_STILL_AFTER: u32 = 4;
 
 /// Who has no more ahead than this many times the permits asks at each change.
