@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Parser, Subcommand, builder::NonEmptyStringValueParser};
+use clap::{Parser, Subcommand};
 use redlock_runtime::{
     __tool::{Servers, parse_duration, urls},
     Builder, Credentials, Options, Redlock, Renew, Tls,
@@ -70,7 +70,7 @@ pub(crate) enum Command {
     #[command(override_usage = "redlock inspect [OPTIONS] <KEY>")]
     Inspect {
         /// The key, without the key prefix.
-        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        #[arg(value_parser = key)]
         key: String,
     },
     /// Deletes a lock that another client holds, from all servers.
@@ -80,7 +80,7 @@ pub(crate) enum Command {
     #[command(override_usage = "redlock break [OPTIONS] <KEY>")]
     Break {
         /// The key, without the key prefix.
-        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        #[arg(value_parser = key)]
         key: String,
         /// Do not ask.
         #[arg(long, short)]
@@ -109,7 +109,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// The key of the lock.
-    #[arg(long, short, value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, short, value_parser = key)]
     pub(crate) key: String,
     /// The lease: after a crash of this machine the lock is free after about this time.
     #[arg(long, short, default_value = "30s", value_parser = duration, value_name = "DURATION")]
@@ -212,6 +212,13 @@ impl ServerArgs {
         let builder = builder.tls(self.tls_key.iter().fold(tls, Tls::key_file));
         let credentials = Credentials::of(self.user.as_deref(), self.password.as_deref());
         credentials.into_iter().fold(builder, Builder::credentials)
+    }
+}
+
+fn key(text: &str) -> Result<String, &'static str> {
+    match text {
+        "" => Err("the key is empty: name what the lock is for, such as nightly-report"),
+        key => Ok(key.to_owned()),
     }
 }
 

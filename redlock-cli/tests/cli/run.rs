@@ -251,7 +251,7 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
     let long = "x".repeat(257);
     let table = format!(
         "\
---key= => a value is required for '--key <KEY>'
+--key= => the key is empty: name what the lock is for
 --key=__redlock:x => the key `__redlock:x` contains
 --expire=2m => `--expire`: `expire` is longer than `max_lease`
 --at-least=1m => (`at_least` is 60s, `expire` is 30s)

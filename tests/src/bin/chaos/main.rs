@@ -32,11 +32,27 @@ use crate::{
 /// A plan that runs later than this many milliseconds no longer keeps faults apart.
 const LATE: u64 = 500;
 
+const ARGUMENTS: [&str; 9] = [
+    "--seconds",
+    "--seed",
+    "--phase",
+    "--picture",
+    "--record",
+    "--break",
+    "--dense",
+    "--soak",
+    "--judge",
+];
+
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let ["client", rest @ ..] = &arguments[..] {
         return client::main(rest);
+    }
+    let is_unknown = |name: &&&str| name.starts_with("--") && !ARGUMENTS.contains(name);
+    if let Some(unknown) = arguments.iter().find(is_unknown) {
+        return Err(format!("{unknown} is none of {ARGUMENTS:?}").into());
     }
     let value = |name: &str| {
         let place = arguments.iter().position(|argument| *argument == name)?;
