@@ -53,11 +53,6 @@ pub(super) struct Attempt {
 /// The round for a slot waits for silent nodes at most this number of times as long as that for a free lock.
 const MOST_LOST_SLOTS: u32 = 8;
 
-/// So many processes that ask for numbers of one lock at the same time part by chance. Of more, each new proposal
-/// overtakes those that are on their way, so they take turns.
-// Without turns, a client asked up to 18 times where sixty readers wanted numbers at once.
-const CROWD_OF: u32 = 4;
-
 impl Attempt {
     /// When to look at it again at the latest.
     pub(super) fn next_due(&self, now: Instant) -> Instant {
@@ -66,13 +61,15 @@ impl Attempt {
         until.map_or(due, |until| until.min(due))
     }
 
-    /// The nodes have granted different numbers. Whether others are to go first.
+    /// The nodes have granted different numbers. Whether others are to go first: of a crowd that asks at once, each new
+    /// proposal overtakes those that are on their way.
+    // Without turns, a client asked up to 18 times where sixty readers wanted numbers at once.
     fn pauses(&mut self, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
         let until = *self.pause.get_or_insert_with(|| {
+            // None the first time: it may be that counters lie apart.
+            let longest = now.since(self.round.started) * self.disagreements;
             self.disagreements += 1;
-            let rounds = self.disagreements.saturating_sub(CROWD_OF);
-            let longest = now.since(self.round.started).saturating_mul(rounds);
             let until = now.after(jitter(longest, cx.random()));
             until.min(self.round.closes_at)
         });
