@@ -37,7 +37,7 @@ const LONGEST_SPLIT_PAUSE: Duration = Duration::from_millis(64);
 // A node that refuses to delete names its last holder until the key expires: for a minute, if that was the lease.
 const ASKS_ALL_EVERY: u32 = 8;
 
-/// Where no node tells of changes, one in this number of looks also reads the key at another node.
+/// Where no node tells of changes, one in this number of looks also reads the key at another node: first the second one.
 const READS_EVERY: u32 = 3;
 
 /// Who is further behind lets nodes tell of changes after this number of looks without one. To be told of each change
@@ -123,19 +123,17 @@ impl Place {
             let freed_after = round.retry_after().filter(|after| !after.is_zero());
             self.doubts_from = freed_after.map(|after| now.after(after).after(TICK));
         }
-        match round.ahead {
-            Some(ahead) => self.on_ahead(ahead, now),
-            // The others do not know of the queue, and it has not gone on because of that.
-            None => self.looks += 1,
+        let looks = self.looks + 1;
+        if let Some(ahead) = round.ahead {
+            self.on_ahead(ahead, now);
         }
         let mut refusals = round.holders.iter();
         let by_leader = refusals.find(|(node, _)| Some(*node) == self.leader);
         let named = by_leader.map_or(self.named, |&(_, owner)| Some(owner));
-        // When all were asked, most may have named another one than the leader, which says the same as before.
+        // When all were asked, most may have named another one than the leader, which says the same as before. Nor is it
+        // news that some ahead have given up: the key that the leader has may be a dead one.
         let is_news = std::mem::replace(&mut self.named, named) != named;
-        if is_news {
-            self.looks = 1;
-        }
+        self.looks = if is_news { 1 } else { looks };
         self.holder = round.holder();
         let held_by = |&&(_, owner): &&(NodeId, Option<Owner>)| Some(owner) == self.holder;
         let held_at = round.holders.iter().filter(held_by);
@@ -184,12 +182,9 @@ impl Place {
 
     /// Nobody tells that the leader is wrong: one of the others is asked, another one each time.
     fn read_elsewhere(&mut self, cx: &mut Cx<'_>) {
-        let is_deaf = |leader| !cx.nodes.tells_changes(leader);
-        // Else those ahead are told, and find out.
-        let is_alone = self.ahead.count <= 1 || self.leader.is_none_or(is_deaf);
         let others = cx.nodes.in_order(cx.name);
         let others: Vec<NodeId> = others.filter(|node| Some(*node) != self.leader).collect();
-        if is_alone && self.looks.is_multiple_of(READS_EVERY) && !others.is_empty() {
+        if self.looks % READS_EVERY == 2 && !others.is_empty() {
             let turn = (self.looks / READS_EVERY) as usize;
             self.listen(others[turn % others.len()], cx);
         }

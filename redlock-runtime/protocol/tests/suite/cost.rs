@@ -219,7 +219,7 @@ fn a_hand_over_costs_a_few_requests_however_many_processes_wait() {
         (2, 25, 22),
         (5, 25, 32),
         (20, 100, 66),
-        (20, 300, 120),
+        (20, 300, 130),
     ] {
         let mut world = World::with_clients(5, clients);
         let mut crowd = Crowd::default();
