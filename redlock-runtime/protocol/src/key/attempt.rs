@@ -442,8 +442,9 @@ impl Key {
 
     pub(super) fn back_off_or_refuse(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let now = cx.now();
-        if waiter.split.is_some() && !waiter.goes_on_waiting(now) {
-            self.name_outage(now.since(waiter.since) / 2, cx);
+        if waiter.split.is_some() && waiter.params.wait.is_zero() {
+            // A node that is a little faster would have voted in time.
+            self.name_outage(waiter.params.round_timeout() / 8 * 7, cx);
         }
         // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
         // of the process that has won this one.
