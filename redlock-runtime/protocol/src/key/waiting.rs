@@ -546,17 +546,20 @@ impl Key {
     }
 
     fn on_change(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        let (now, hedge_delay) = (cx.now(), cx.nodes.hedge_delay());
         let leader = self.place().and_then(|place| place.leader);
         let verdict = leader.and_then(|leader| self.last_refusal().verdicts.get(leader.0));
         let is_granted = verdict == Some(&Verdict::Ours);
         let Front::BackingOff(backoff) = &mut self.front else {
             if let Some(place) = self.place() {
                 // The attempt may have asked the leader before the change.
-                place.has_changed |= leader == Some(node);
+                match leader == Some(node) {
+                    true => place.has_changed = true,
+                    false => place.doubts_by(now.after(hedge_delay)),
+                }
             }
             return;
         };
-        let (now, hedge_delay) = (cx.now(), cx.nodes.hedge_delay());
         let place = &mut backoff.waiter.place;
         let at = if leader == Some(node) {
             place.doubts = 0;
