@@ -56,9 +56,13 @@ const MOST_LOST_SLOTS: u32 = 8;
 impl Attempt {
     /// When to look at it again at the latest.
     pub(super) fn next_due(&self, now: Instant) -> Instant {
-        let due = self.round.next_due(now);
-        let until = self.pause.filter(|&until| until > now);
-        until.map_or(due, |until| until.min(due))
+        let until = self.paused_until().filter(|&until| until > now);
+        until.unwrap_or_else(|| self.round.next_due(now))
+    }
+
+    /// No later than the round ends, whose time may have been cut since the pause began.
+    fn paused_until(&self) -> Option<Instant> {
+        self.pause.map(|until| until.min(self.round.closes_at))
     }
 
     /// The nodes have granted different numbers. Whether others are to go first: of a crowd that asks at once, each new
@@ -66,14 +70,13 @@ impl Attempt {
     // Without turns, a client asked up to 18 times where sixty readers wanted numbers at once.
     fn pauses(&mut self, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
-        let until = *self.pause.get_or_insert_with(|| {
+        if self.pause.is_none() {
             // None the first time: it may be that counters lie apart.
             let longest = now.since(self.round.started) * self.disagreements;
             self.disagreements += 1;
-            let until = now.after(jitter(longest, cx.random()));
-            until.min(self.round.closes_at)
-        });
-        now < until
+            self.pause = Some(now.after(jitter(longest, cx.random())));
+        }
+        self.paused_until().is_some_and(|until| now < until)
     }
 
     /// It can no longer be won, and the leader has told of a change since it refused.
