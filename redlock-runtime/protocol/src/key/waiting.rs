@@ -342,7 +342,10 @@ impl Waiter {
         let place = &mut self.place;
         let majority = quorum::majority(cx.nodes.count());
         // Notices cost every node a read: those further behind learn enough from their looks.
-        if !has_share && (place.ahead.count <= 1 || place.looks > IS_STILL_AFTER) {
+        let is_still = place.looks > IS_STILL_AFTER;
+        // Several permits may be released at once, each for one of them.
+        let is_near = place.looks > 1 && place.ahead.count <= self.params.permits * NEAR;
+        if !has_share && (place.ahead.count <= 1 || is_near || is_still) {
             let may_have = |node: &NodeId| {
                 let verdict = refusal.verdicts.get(node.0);
                 let may_have = |verdict: &Verdict| {

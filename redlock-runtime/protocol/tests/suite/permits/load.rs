@@ -207,3 +207,25 @@ fn no_more_sections_start_in_a_period_than_there_are_permits() {
         assert!(took <= 2 * period + 2 * late, "{permits} permits: {took:?}");
     }
 }
+
+/// Those further back have to hear of it, too.
+#[test]
+fn permits_that_are_released_at_once_are_all_taken_soon() {
+    for age in (0..360).step_by(20) {
+        let mut world = World::with_clients(5, 9);
+        hold(&mut world, 0, 0..8, 8);
+        for client in 1..9 {
+            world.client(client).ask_permit(100, 8, waiting(LONG));
+            world.run_for(3 * HOP);
+        }
+        world.run_for(age * HOP);
+        for section in 0..8 {
+            world.client(0).end(section);
+        }
+        let freed = world.now;
+        for client in 1..9 {
+            world.client(client).granted(100);
+        }
+        world.assert_within(Duration::from_millis(40), freed);
+    }
+}
