@@ -446,8 +446,7 @@ impl Key {
     pub(super) fn back_off_or_refuse(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let now = cx.now();
         if waiter.split.is_some() && waiter.params.wait.is_zero() {
-            // A node that is a little faster would have voted in time.
-            self.name_outage(waiter.params.round_timeout() / 8 * 7, cx);
+            self.name_outage(&waiter, cx);
         }
         // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
         // of the process that has won this one.
@@ -464,10 +463,14 @@ impl Key {
     }
 
     /// Attempts without a majority meet each other's keys on the few nodes that reply. That is no contention if too
-    /// many have been silent for so long.
-    fn name_outage(&mut self, time: Duration, cx: &Cx<'_>) {
-        let silent = |node: &NodeId| cx.nodes.is_silent(*node, time, cx.now());
-        let silent: Vec<NodeId> = cx.nodes.ids().filter(silent).collect();
+    /// many have been silent for the whole call.
+    fn name_outage(&mut self, waiter: &Waiter, cx: &Cx<'_>) {
+        let (now, timeout) = (cx.now(), waiter.params.round_timeout());
+        let called = waiter.wait_until.before(timeout);
+        let is_silent = |node: &NodeId| {
+            cx.nodes.is_silent(*node, timeout / 8 * 7, now) && !cx.nodes.has_replied(*node, called)
+        };
+        let silent: Vec<NodeId> = cx.nodes.ids().filter(is_silent).collect();
         if quorum::out_of_reach(cx.nodes.count(), silent.len()) {
             let refusal = &mut self.contention().last_refusal;
             refusal.cause = Cause::NoQuorum;

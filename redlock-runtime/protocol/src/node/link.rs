@@ -56,7 +56,7 @@ pub(super) struct Link {
     /// How long it takes usually: a late reply counts for an eighth.
     pub(super) usual_delay: Option<Duration>,
     /// When the last reply came, or the connection was made.
-    replied_at: Instant,
+    pub(super) replied_at: Instant,
     /// The client was awake then, and has written since what it had to send.
     looked_at: Instant,
     /// It is being found out whether what seems overdue has come and was not read.

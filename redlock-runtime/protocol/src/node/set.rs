@@ -176,6 +176,11 @@ impl Nodes {
         !self.is_up(node) || self.nodes[node.0].link.waiting_for(now) >= patience
     }
 
+    /// To anything, after that.
+    pub(crate) fn has_replied(&self, node: NodeId, since: Instant) -> bool {
+        self.is_up(node) && self.nodes[node.0].link.replied_at > since
+    }
+
     pub(crate) fn in_order(&self, key: &str) -> impl Iterator<Item = NodeId> + use<> {
         let nodes = self.nodes.len();
         // By the stripe, so that the slots of one lock have one order.

@@ -75,6 +75,30 @@ fn beside_a_process_that_waits_a_silent_majority_is_no_contention() {
     }
 }
 
+/// Two of three reply just before the node timeout, so one of the callers gets the lock.
+#[test]
+fn beside_the_one_that_gets_the_lock_late_nodes_are_no_outage() {
+    for late in [150, 215, 225, 240] {
+        let mut world = World::with_clients(3, 3);
+        for &node in &world.order("k")[1..] {
+            for client in 0..3 {
+                world.client(client).set_lag(node, late * HOP);
+            }
+        }
+        for client in 0..3 {
+            world
+                .client(client)
+                .ask(1, "k", within(250 * HOP, params()));
+        }
+        world.run_for(Duration::from_secs(1));
+        for client in 0..3 {
+            let answer = world.client(client).answered(1);
+            let refused = matches!(&answer, Some(Answer::Refused(refusal)) if refusal.cause == Cause::NoQuorum);
+            assert!(!refused, "{late} ms late: {answer:?}");
+        }
+    }
+}
+
 /// Nodes that are connected and silent are asked, because they may answer.
 #[test]
 fn silent_nodes_are_asked_seldom() {
