@@ -234,6 +234,36 @@ fn a_hand_over_costs_a_few_requests_however_many_processes_wait() {
     }
 }
 
+/// Sets of keys that overlap, for processes that seldom meet: an attempt asks for both at once.
+#[test]
+fn keys_that_others_want_seldom_cost_little_more_than_free_ones() {
+    let sets = [["a", "b"], ["b", "c"], ["c", "d"], ["a", "d"]];
+    let (mut sent, mut served) = (0, 0);
+    for pause in [40, 45, 50, 55, 60] {
+        let mut world = World::with_clients(3, 5);
+        let mut crowd = Crowd::default();
+        for client in 0..5 {
+            world.client(client).start_wall_clock();
+            let wish = Wish::new(&sets[client % 4], waiting(60 * LEASE), 5 * HOP);
+            crowd.ask(&mut world, client, 1, wish.again(pause * HOP));
+            crowd.run_for(&mut world, 3 * HOP);
+        }
+        // At first they all meet.
+        crowd.run_for(&mut world, Duration::from_secs(1));
+        crowd.served();
+        let before = world.sent();
+        crowd.run_for(&mut world, Duration::from_secs(3));
+        sent += world.sent() - before;
+        served += crowd.served().len();
+    }
+    // Twelve, if they never meet.
+    assert!(
+        sent <= 14 * served,
+        "{} each, {served}",
+        sent as f64 / served as f64
+    );
+}
+
 /// Sections of a process follow each other in the permits that are its share. Its callers wait, too.
 #[test]
 fn sections_that_follow_each_other_cost_a_few_requests() {
