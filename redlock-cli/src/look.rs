@@ -148,20 +148,21 @@ fn json_of_process(process: &ClientProcess) -> Json {
 
 pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result<u8, Failure> {
     let servers = args.open()?;
-    if servers.check_deletable(key).is_err() {
+    let breaking = servers.breaking(key);
+    if breaking.check().is_err() {
         let text = "this is no lock, but what the library keeps on its nodes";
         return Err(Failure(exit_code::USAGE, text.to_owned()));
     }
     // Before it is shown.
-    let marks = servers.marks(key).await;
+    let marks = breaking.marks().await;
     let mut found = servers.inspect(key).await;
     if !args.json {
         output::line(&found);
     }
     let marks = marks.map_err(|failed| {
-        let code = exit_code::unusable(found.nodes.len(), failed.iter().map(|why| why.kind));
+        let code = exit_code::unusable(found.nodes.len(), failed.iter().map(|(_, why)| why.kind));
         let text = "no majority of servers has replied; nothing was deleted";
-        let first = failed.first().map_or("", |why| &*why.text);
+        let first = failed.first().map_or("", |(_, why)| &*why.text);
         Failure(code, format!("{text}; {first}"))
     })?;
     let mut deleted = 0;
@@ -170,7 +171,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
             let text = "nothing was deleted; `--yes` deletes without a question";
             return Err(Failure(exit_code::USAGE, text.to_owned()));
         }
-        deleted = servers.delete(key, &marks).await;
+        deleted = breaking.delete(&marks).await;
         found = servers.inspect(key).await;
     }
     let nodes = counted(deleted, "node");

@@ -33,12 +33,7 @@ impl Asked {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        let now = self.shared.engine.now();
-        if self.status().is_held(now) {
-            self.status().deadline().since(now)
-        } else {
-            Duration::ZERO
-        }
+        self.status().remaining(self.shared.engine.now())
     }
 
     /// The error for a lease that is over.

@@ -2,14 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use futures_util::future::join_all;
 use redlock_protocol::majority;
-use tokio::{sync::watch, task::AbortHandle};
+use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     clock::Clock, config::Node, lease::FencingToken, node::Shown, node_set::Shared,
@@ -40,11 +39,12 @@ pub struct Leader {
 ///   that the server reports, at most 20 times a second, and otherwise once a second. A server whose user may not use
 ///   `CLIENT TRACKING` is read 4 times a second. Each renewal of the leader is a change. Share one observation within a
 ///   process.
+#[derive(Debug)]
 pub struct Observation {
     seen: watch::Receiver<Option<Leader>>,
     /// Of the leader that was returned last.
     last: Option<Leader>,
-    reading: AbortHandle,
+    _reading: JoinSet<()>,
 }
 
 impl Observation {
@@ -53,13 +53,13 @@ impl Observation {
         let key = format!("{}{key}", shared.settings.key_prefix);
         let (nodes, limit) = (shared.nodes.clone(), shared.settings.connect_timeout);
         let clock = shared.engine.clock.clone();
-        let reading = shared.engine.run_along(async move {
+        let _reading = shared.engine.run_along(async move {
             read(&nodes, &key, (&clock, limit), &sender).await;
         });
         Self {
             seen,
             last: None,
-            reading,
+            _reading,
         }
     }
 
@@ -87,19 +87,6 @@ impl Observation {
     pub fn current(&self) -> Option<Leader> {
         self.seen.has_changed().ok()?;
         self.seen.borrow().clone()
-    }
-}
-
-impl Drop for Observation {
-    fn drop(&mut self) {
-        self.reading.abort();
-    }
-}
-
-impl fmt::Debug for Observation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("Observation");
-        debug.field("current", &self.current()).finish()
     }
 }
 

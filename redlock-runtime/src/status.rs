@@ -268,6 +268,14 @@ impl Status {
         now < self.deadline() && self.loss().is_none() && !self.is_released()
     }
 
+    /// How long it is held yet.
+    pub(crate) fn remaining(&self, now: Instant) -> Duration {
+        match self.is_held(now) {
+            true => self.deadline().since(now),
+            false => Duration::ZERO,
+        }
+    }
+
     /// Waits until the lease has ended under its holder, or the holder has let go.
     pub(crate) async fn over(&self) {
         let mut changed = std::pin::pin!(self.changed.notified());

@@ -11,13 +11,14 @@ pub use crate::{
     clock::now,
     config::{parse_duration, split_urls as urls},
     health::{counted, refuses, remedy, vote},
+    inspect::Breaking,
     node::{ClockReading, of_server as why, rejection},
 };
 
 use crate::{
     builder::Builder,
     config::{self, ConfigError, Node, Options},
-    inspect::{self, Breaking, Inspection},
+    inspect::{self, Inspection},
     keys::Keys,
     lock::Lock,
     node::{Endpoint, inquire, read_clocks},
@@ -129,24 +130,8 @@ impl Servers {
         servers.cloned()
     }
 
-    /// What stands under this key, which is without the prefix. Fails with what keeps servers from replying if no
-    /// majority has replied.
-    pub async fn marks(&self, key: &str) -> Result<Vec<String>, Vec<Why>> {
-        let marks = self.breaking(key).marks().await;
-        marks.map_err(|failed| failed.into_iter().map(|(_, why)| why).collect())
-    }
-
-    /// Deletes what had these marks, and returns on how many servers.
-    pub async fn delete(&self, key: &str, marks: &[String]) -> usize {
-        self.breaking(key).delete(marks).await
-    }
-
-    /// What is wrong with the key of a lock that an operator wants to delete.
-    pub fn check_deletable(&self, key: &str) -> Result<(), ConfigError> {
-        self.breaking(key).check()
-    }
-
-    fn breaking(&self, key: &str) -> Breaking<'_> {
+    /// To free the lock with this key, which is without the prefix.
+    pub fn breaking(&self, key: &str) -> Breaking<'_> {
         Breaking {
             nodes: &self.nodes,
             key: format!("{}{key}", self.key_prefix).into(),

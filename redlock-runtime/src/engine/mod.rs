@@ -29,7 +29,7 @@ use redlock_protocol::{
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::{oneshot, watch},
-    task::{AbortHandle, consume_budget},
+    task::{JoinSet, consume_budget},
 };
 use uuid::Uuid;
 
@@ -204,17 +204,18 @@ impl Engine {
             .spawn(async move { tokio::time::sleep(time).await })
     }
 
-    /// Runs a task on the engine's runtime, for as long as the engine works.
-    pub(crate) fn run_along(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    /// Runs a task on the engine's runtime, for as long as the engine works and the result exists.
+    pub(crate) fn run_along(&self, task: impl Future<Output = ()> + Send + 'static) -> JoinSet<()> {
         let mut nodes = self.nodes.clone();
         let ended = async move { while nodes.changed().await.is_ok() {} };
         let task = async move { select(pin!(task), pin!(ended)).await.factor_first().0 };
-        let running = self.runtime.spawn(task);
+        let mut running = JoinSet::new();
+        running.spawn_on(task, &self.runtime);
         // It may have ended meanwhile, and nothing would stop the task.
         if self.has_ended() {
-            running.abort();
+            running.abort_all();
         }
-        running.abort_handle()
+        running
     }
 
     /// True if the tokio clock is paused here and this engine goes by the operating system's: a test

@@ -37,7 +37,8 @@ return mark";
 type Mark = Option<String>;
 
 /// The nodes of one lock.
-pub(crate) struct Breaking<'a> {
+#[derive(Debug)]
+pub struct Breaking<'a> {
     pub(crate) nodes: &'a [Node],
     /// As it stands on the nodes.
     pub(crate) key: Arc<str>,
@@ -48,14 +49,14 @@ pub(crate) struct Breaking<'a> {
 }
 
 impl Breaking<'_> {
-    /// What the library keeps on its nodes beside locks is not deleted.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    /// Refuses what the library keeps on its nodes beside locks.
+    pub fn check(&self) -> Result<(), ConfigError> {
         let reserved = reserved_key(&self.key).filter(|_| self.key.starts_with(RESERVED));
         reserved.map_or(Ok(()), |problem| Err(ConfigError::of(problem)))
     }
 
-    /// What stands under the key now. Fails with what keeps nodes from replying if no majority has replied.
-    pub(crate) async fn marks(&self) -> Result<Vec<String>, Vec<(Arc<str>, Why)>> {
+    /// Returns what stands under the key now. Fails with what keeps nodes from replying if no majority has replied.
+    pub async fn marks(&self) -> Result<Vec<String>, Vec<(Arc<str>, Why)>> {
         let (mut marks, mut failed) = (Vec::new(), Vec::new());
         for (node, done) in self.nodes.iter().zip(self.mark_or_delete(&[]).await) {
             match done {
@@ -71,7 +72,7 @@ impl Breaking<'_> {
     }
 
     /// Deletes what had these marks, and returns on how many nodes.
-    pub(crate) async fn delete(&self, marks: &[String]) -> usize {
+    pub async fn delete(&self, marks: &[String]) -> usize {
         let mut most = 0;
         for _ in 0..MOST_DELETIONS {
             let done = self.mark_or_delete(marks).await.into_iter();

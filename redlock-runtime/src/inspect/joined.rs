@@ -1,6 +1,6 @@
 //! What all nodes say of a lock, put together.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use redlock_protocol::{Instant, majority};
 
@@ -101,16 +101,12 @@ fn add_client(clients: &mut Clients, mut client: ClientProcess) {
 
 impl LocalSection {
     fn new(status: &Status, now: Instant) -> Self {
-        let is_held = status.is_held(now);
         Self {
             name: status.name,
             is_shared: status.is_shared(),
             waits: !status.is_granted(),
             asked: now.since(status.since),
-            remaining: match is_held {
-                true => status.deadline().since(now),
-                false => Duration::ZERO,
-            },
+            remaining: status.remaining(now),
         }
     }
 }

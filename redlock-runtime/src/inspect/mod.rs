@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use redlock_protocol::Instant;
 
-pub(crate) use self::breaking::Breaking;
+pub use self::breaking::Breaking;
 pub use self::found::{Holder, HolderKind, InspectedNode, Inspection, LocalSection, RemoteWaiter};
 use self::snapshot::Snapshot;
 pub(crate) use self::snapshot::value;
