@@ -56,9 +56,6 @@ const LONG_STEP: Duration = Duration::from_secs(10);
 /// So many calls begin at once, more than the machine can answer at once, on half as many keys.
 const BURST: u64 = 500;
 
-/// What is left of a lease must do for the write that follows.
-const MARGIN: Duration = Duration::from_millis(100);
-
 /// In microseconds, between two looks at the nodes. They should be 25 ms apart.
 const SLOW: u64 = 150_000;
 
@@ -452,7 +449,7 @@ impl Visit {
                 return;
             }
         }
-        self.leave(lease);
+        self.stay(lease);
     }
 
     fn block(&self, lease: &Lease) {
@@ -466,11 +463,10 @@ impl Visit {
                 return;
             }
         }
-        self.leave(lease);
+        self.stay(lease);
     }
 
-    /// Reads from the stores. The clock comes first here and below: whoever finds then that the lock is held,
-    /// held it at that time.
+    /// The clock comes first here and below: whoever finds then that the lock is held, held it at that time.
     fn enter(&self, lease: &Lease) -> bool {
         let at = now();
         let remaining = lease.remaining().as_micros();
@@ -498,19 +494,11 @@ impl Visit {
         loss.is_none()
     }
 
-    /// Writes to the stores.
-    fn leave(&self, lease: &Lease) {
-        let at = now();
-        if lease.remaining() > MARGIN {
-            self.note(at, "out", "");
-        }
-    }
-
     /// What a client does that locks nothing.
     async fn break_in(&self) {
         self.note(now(), "in", "0 0");
         sleep(self.hold.min(WAIT)).await;
-        self.note(now(), "out", "");
+        self.note(now(), "at", "");
     }
 }
 

@@ -30,15 +30,12 @@ const GROWTH: [u64; 5] = [8_000, 16, 8, 100, 1_100];
 pub(crate) struct Violation {
     pub(crate) rule: &'static str,
     pub(crate) from: u64,
-    pub(crate) until: u64,
     pub(crate) text: String,
 }
 
-pub(crate) const RULES: [&str; 13] = [
+pub(crate) const RULES: [&str; 11] = [
     "overlap",
     "token",
-    "fenced_store",
-    "unfenced_store",
     "period",
     "late_return",
     "error",
@@ -51,13 +48,7 @@ pub(crate) const RULES: [&str; 13] = [
 ];
 
 /// A machine that is too slow breaks these without any fault of the library.
-const OF_TIME: [&str; 5] = [
-    "unfenced_store",
-    "late_return",
-    "error",
-    "stall",
-    "unnoticed",
-];
+const OF_TIME: [&str; 4] = ["late_return", "error", "stall", "unnoticed"];
 
 pub(crate) struct Judge<'a> {
     history: &'a History,
@@ -118,7 +109,6 @@ impl<'a> Judge<'a> {
             self.tokens(key, &sections);
             self.progress(key);
         }
-        self.stores();
         self.calls();
         self.waits();
         self.periods();
@@ -137,12 +127,7 @@ impl<'a> Judge<'a> {
             self.excused += 1;
             return;
         }
-        self.violations.push(Violation {
-            rule,
-            from,
-            until,
-            text,
-        });
+        self.violations.push(Violation { rule, from, text });
     }
 
     /// Those that got in, in that order.
@@ -209,61 +194,6 @@ impl<'a> Judge<'a> {
                 Mode::Permit => {}
             }
         }
-    }
-
-    /// Two stores see the same reads and writes. One of them refuses tokens below the largest it has seen.
-    fn stores(&mut self) {
-        let mut events = BTreeMap::new();
-        for section in &self.history.sections {
-            if section.mode == Mode::Exclusive && section.entered.is_some() {
-                events.insert(section.lines.0, section);
-                section.lines.1.map(|write| events.insert(write, section));
-            }
-        }
-        // For each key the largest token, and who wrote last: to the fenced store, and to the other.
-        let mut rows: BTreeMap<&str, (u64, usize, usize)> = BTreeMap::new();
-        let mut reads = BTreeMap::new();
-        let (mut accepted, mut refused, mut lost) = (0, 0, 0);
-        for (line, section) in events {
-            for key in &section.keys {
-                let row = rows.entry(key).or_default();
-                let is_accepted = section.token >= row.0;
-                row.0 = row.0.max(section.token);
-                *if is_accepted {
-                    &mut accepted
-                } else {
-                    &mut refused
-                } += 1;
-                if line == section.lines.0 {
-                    reads.insert((line, key), (is_accepted, *row));
-                    continue;
-                }
-                let (was_accepted, before) = reads[&(section.lines.0, key)];
-                let is_stale = [before.1 != row.1, before.2 != row.2];
-                row.2 = line;
-                if is_accepted {
-                    row.1 = line;
-                }
-                let span = (section.entered.unwrap_or(0), section.last);
-                let text = format!("{key}: an update is lost under client {}", section.client);
-                if is_accepted && was_accepted && is_stale[0] {
-                    self.accuse("fenced_store", span, &*text);
-                }
-                if is_stale[1] {
-                    lost += 1;
-                    let until = section.ended.unwrap_or(u64::MAX);
-                    if !self.is_disturbed(section.client, span.0, until) {
-                        self.accuse("unfenced_store", span, text);
-                    }
-                }
-            }
-        }
-        self.figures.insert(
-            "fenced_store",
-            json!({"accepted": accepted, "refused": refused}),
-        );
-        self.figures
-            .insert("updates_lost_without_fence", lost.into());
     }
 
     /// Promise 7, and no error while a majority is well.

@@ -3,8 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p redlock-tests --bin chaos -- --seconds 60 --seed 1
-//!     [--phase minority|majority|both] [--picture file.html] [--record file] [--break]
-//!     [--dense | --soak] [--judge file]
+//!     [--phase minority|majority|both] [--record file] [--judge file] [--break] [--dense | --soak]
 //! ```
 //!
 //! The last line is JSON. The exit status is 1 if a promise was broken, and 2 if the run proves nothing
@@ -15,7 +14,6 @@
 
 mod client;
 mod judge;
-mod picture;
 mod plan;
 mod record;
 mod strike;
@@ -32,11 +30,10 @@ use crate::{
 /// A plan that runs later than this many milliseconds no longer keeps faults apart.
 const LATE: u64 = 500;
 
-const ARGUMENTS: [&str; 9] = [
+const ARGUMENTS: [&str; 8] = [
     "--seconds",
     "--seed",
     "--phase",
-    "--picture",
     "--record",
     "--break",
     "--dense",
@@ -98,12 +95,6 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     let verdict = judge.verdict(seed, seconds, late);
     let violations = judge.violations;
-    if let Some(file) = value("--picture") {
-        fs::write(
-            file,
-            picture::html(&history, &violations, &plan.phases, &verdict),
-        )?;
-    }
     for violation in violations.iter().take(20) {
         let at = violation.from.saturating_sub(history.begun) / 1_000;
         eprintln!("{} at {at} ms: {}", violation.rule, violation.text);

@@ -1,5 +1,5 @@
 //! The record: a file to which all processes append lines, each with the time of the one monotonic clock of
-//! the machine. The order of its lines is the order in which reads and writes arrive at the two stores.
+//! the machine.
 
 use std::{
     collections::BTreeMap,
@@ -63,8 +63,6 @@ pub(crate) struct Section {
     pub(crate) told: Option<u64>,
     pub(crate) ended: Option<u64>,
     pub(crate) outcome: String,
-    /// The lines of its read and of its write.
-    pub(crate) lines: (usize, Option<usize>),
 }
 
 /// A fault that has struck.
@@ -107,7 +105,7 @@ impl History {
         let mut places = BTreeMap::new();
         for (number, line) in text.lines().enumerate() {
             history
-                .take(number, line, &mut places)
+                .take(line, &mut places)
                 .unwrap_or_else(|| panic!("line {number} of the record: {line:?}"));
         }
         history.end_killed();
@@ -128,12 +126,7 @@ impl History {
         }
     }
 
-    fn take(
-        &mut self,
-        number: usize,
-        line: &str,
-        places: &mut BTreeMap<String, usize>,
-    ) -> Option<()> {
+    fn take(&mut self, line: &str, places: &mut BTreeMap<String, usize>) -> Option<()> {
         let words: Vec<&str> = line.split(' ').collect();
         let at: u64 = words[0].parse().ok()?;
         let count = |place: usize| words.get(place)?.parse::<u64>().ok();
@@ -161,7 +154,6 @@ impl History {
                     told: None,
                     ended: None,
                     outcome: String::new(),
-                    lines: (number, None),
                 });
             }
             "fault" => self.faults.push(Fault {
@@ -189,14 +181,9 @@ impl History {
                     "in" => {
                         section.entered = Some(at);
                         section.last = at;
-                        section.lines.0 = number;
                         (section.token, section.remaining) = (count(3)?, count(4)?);
                     }
                     "at" => section.last = at,
-                    "out" => {
-                        section.last = at;
-                        section.lines.1 = Some(number);
-                    }
                     "told" => section.told = Some(at),
                     "end" => {
                         section.ended = Some(at);
