@@ -23,7 +23,14 @@
 //! | values and pure functions: majority, lease arithmetic, tokens, back-off | `rules/` |
 //! | what a node does with a request | [`model`] |
 
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types
+    )
+)]
 
 mod action;
 mod compound;
