@@ -306,9 +306,13 @@ impl Refusal {
     /// For this cause, and no node was asked.
     #[must_use]
     pub const fn without_verdicts(cause: Cause) -> Self {
+        Self::new(cause, Vec::new())
+    }
+
+    pub(crate) const fn new(cause: Cause, verdicts: Vec<Verdict>) -> Self {
         Self {
             cause,
-            verdicts: Vec::new(),
+            verdicts,
             key: None,
             attempts: 0,
         }

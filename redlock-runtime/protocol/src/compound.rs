@@ -24,7 +24,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    action::{Answer, Cause, Loss, Refusal, Release, Verdict},
+    action::{Answer, Cause, Loss, Refusal, Release},
     message::{Member, SectionId},
     rules::{
         key_names::gate_key,
@@ -300,7 +300,7 @@ impl Compound {
                 State::Acquiring,
                 Answer::NotExtended { verdicts }
                 | Answer::Over(Loss::Lost { verdicts } | Loss::Expired { verdicts }),
-            ) => self.on_missing(part, no_quorum(verdicts), now),
+            ) => self.on_missing(part, Refusal::new(Cause::NoQuorum, verdicts), now),
             (State::Held, Answer::NotExtended { verdicts }) if self.told <= now => {
                 self.on_over(Loss::Expired { verdicts });
             }
@@ -374,7 +374,7 @@ impl Compound {
         let failed = self.held().position(fails);
         // It begins anew from this key with a fresh lease: what is left would be too short for the section.
         if let Some(part) = failed {
-            return self.on_missing(part, no_quorum(Vec::new()), now);
+            return self.on_missing(part, Refusal::without_verdicts(Cause::NoQuorum), now);
         }
         // Most of the lease is for the section, also if other keys were waited for meanwhile.
         let newest = self.held().map(|held| held.deadline).max();
@@ -548,13 +548,6 @@ impl Compound {
 
     fn answer(&mut self, answer: Answer) {
         self.steps.push(Step::Answer(answer));
-    }
-}
-
-fn no_quorum(verdicts: Vec<Verdict>) -> Refusal {
-    Refusal {
-        verdicts,
-        ..Refusal::without_verdicts(Cause::NoQuorum)
     }
 }
 

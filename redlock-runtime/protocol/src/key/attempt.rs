@@ -367,16 +367,11 @@ impl Key {
             }
             Failure::Outage(cause) => cause,
         };
-        let refusal = Refusal {
-            cause,
-            verdicts: round.verdicts(),
-            key: None,
-            attempts: 0,
-        };
+        let refusal = Refusal::new(cause, round.verdicts());
         if waiter.params.permits > 0 {
             return self.give_back(waiter, refusal);
         }
-        self.contention().last_refusal = refusal;
+        self.contention().last_refusal = Some(refusal);
         let was_first = round.is_first();
         if let Failure::Outage(_) = failure {
             if was_first {
@@ -473,7 +468,8 @@ impl Key {
         };
         let silent: Vec<NodeId> = cx.nodes.ids().filter(is_silent).collect();
         if quorum::out_of_reach(cx.nodes.count(), silent.len()) {
-            let refusal = &mut self.contention().last_refusal;
+            let last = &mut self.contention().last_refusal;
+            let refusal = last.get_or_insert(Refusal::CONTENDED);
             refusal.cause = Cause::NoQuorum;
             for node in silent {
                 // The last attempt may have asked the leader alone.

@@ -4,7 +4,7 @@
 use super::{Key, permits};
 use crate::{action::Refusal, message::Ticket, time::Instant};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Contention {
     /// Others wait, or have waited a moment ago. So long this process asks in their order, too: otherwise it
     /// would be the first to ask for what it has just released.
@@ -22,29 +22,14 @@ pub(super) struct Contention {
     /// To other keys of the same lock.
     pub(super) moves: Vec<permits::Move>,
     /// Why the last attempt failed: what a waiter is told that gives up.
-    pub(super) last_refusal: Refusal,
-}
-
-impl Default for Contention {
-    fn default() -> Self {
-        Self {
-            in_order_until: None,
-            stand_back_until: None,
-            arrival: None,
-            last_turn: None,
-            line: None,
-            slot: None,
-            moves: Vec::new(),
-            last_refusal: Refusal::CONTENDED,
-        }
-    }
+    pub(super) last_refusal: Option<Refusal>,
 }
 
 impl Contention {
     /// This process has its turn, by a grant of the leader or without one.
     pub(super) fn on_own_turn(&mut self, is_led: bool) {
         // The reason of an earlier outage says nothing of the next refusal.
-        self.last_refusal = Refusal::CONTENDED;
+        self.last_refusal = None;
         self.arrival = None;
         // Who waits for this process comes after it, so it goes on in order. But an order that the leader does not
         // know of is none, and to ask it first would only cost time.
@@ -115,6 +100,7 @@ impl Key {
     pub(super) fn last_refusal(&self) -> &Refusal {
         static NONE: Refusal = Refusal::CONTENDED;
         let contention = self.contention.as_ref();
-        contention.map_or(&NONE, |contention| &contention.last_refusal)
+        let last = contention.and_then(|contention| contention.last_refusal.as_ref());
+        last.unwrap_or(&NONE)
     }
 }

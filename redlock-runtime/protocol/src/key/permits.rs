@@ -345,14 +345,9 @@ impl Key {
             }) => {
                 let mut verdicts = vec![Verdict::NotAsked; cx.nodes.count()];
                 verdicts[node.0] = Verdict::HeldByAnother { remaining };
-                self.contention().last_refusal = Refusal {
-                    cause: Cause::Contended {
-                        retry_after: remaining,
-                    },
-                    verdicts,
-                    key: None,
-                    attempts: 0,
-                };
+                let retry_after = remaining;
+                let refusal = Refusal::new(Cause::Contended { retry_after }, verdicts);
+                self.contention().last_refusal = Some(refusal);
                 if let Some(line) = self.line() {
                     line.share = Some(share);
                 }
@@ -422,7 +417,7 @@ impl Key {
         self.forget(slot);
         let is_outage = refusal.lacks_quorum();
         let waits = waiter.goes_on_waiting(now);
-        self.contention().last_refusal = refusal;
+        self.contention().last_refusal = Some(refusal);
         if !is_outage {
             self.contention().is_met(now);
             if waits {
