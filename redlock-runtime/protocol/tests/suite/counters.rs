@@ -6,20 +6,6 @@ use redlock_protocol::*;
 
 use crate::{is_extend, world::*};
 
-#[test]
-fn a_node_that_votes_again_counts_on_from_the_others() {
-    let mut world = World::new(3);
-    for node in &mut world.nodes {
-        node.set_counter("k", 100);
-    }
-    world.restart_empty(0);
-    let back = world.votes_again(0);
-    assert!(back < settings().max_ttl);
-    world.behave([2], Behavior::Unresponsive);
-    let (_, token) = world.lock(1, "k", params());
-    assert!(token > Token(100), "{token}");
-}
-
 /// Also if the wait is over: a node that counts from too low a number must not vote.
 #[test]
 fn a_node_does_not_vote_before_enough_others_tell_where_to_count_from() {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use redlock_protocol::*;
-
 use crate::{world::*, *};
 
 /// No turn lasts for longer while another process waits.
@@ -89,30 +87,6 @@ fn a_process_that_is_told_last_gets_its_share() {
             assert!(counts.iter().all(is_fair), "{nodes} nodes: {counts:?}");
         }
     }
-}
-
-/// Two keys that share their counter.
-fn same_stripe() -> (String, String) {
-    let first = "key 0".to_string();
-    let mut second = (1..).map(|number| format!("key {number}"));
-    let second = second.find(|key| stripe(key) == stripe(&first));
-    (first, second.expect("stripes are shared"))
-}
-
-#[test]
-fn waiters_for_another_key_of_the_stripe_end_no_turn() {
-    let (ours, others) = same_stripe();
-    let mut world = World::with_clients(3, 3);
-    // Client 2 waits for the other key all the time.
-    world.client(1).lock(1, &others, renewing());
-    world.client(2).ask(1, &others, waiting(LONG));
-    world.run_for(Duration::from_secs(1));
-    let mut crowd = Crowd::default();
-    for section in 1..=1_000 {
-        crowd.ask(&mut world, 0, section, wish(&ours, HOP));
-    }
-    crowd.run_for(&mut world, Duration::from_millis(1_100));
-    assert_eq!(world.sends(is_acquire).len(), 3, "one turn");
 }
 
 #[test]

@@ -60,18 +60,6 @@ fn locks_that_were_acquired_at_once_are_not_renewed_at_once() {
     assert!((9..=12).contains(&times.len()), "{}", times.len());
 }
 
-#[test]
-fn a_renewal_that_finds_no_majority_is_tried_again_before_the_lease_is_over() {
-    let mut world = World::new(3);
-    let (deadline, _) = world.lock(1, "k", renewing());
-    world.behave(0..2, Behavior::Unresponsive);
-    world.run_for(Duration::from_secs(3));
-    assert_eq!(world.answers(), []);
-    world.behave(0..2, Behavior::Healthy);
-    let renewed = world.extended(1);
-    assert!(world.now < deadline && renewed > deadline);
-}
-
 /// The engine was stopped while the renewal failed. A node that had another owner's key cannot be reached.
 #[test]
 fn a_renewal_that_fails_while_the_engine_is_stopped_leaves_nothing_due() {

@@ -54,19 +54,6 @@ fn a_waiter_that_gives_up_when_its_turn_begins_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_waiter_behind_a_holder_waits_no_longer_than_it_wants() {
-    let mut world = World::new(3);
-    let wait = Duration::from_millis(100);
-    world.lock(1, "k", params());
-    let asked = world.now;
-    world.ask(2, "k", waiting(LEASE));
-    world.ask(3, "k", waiting(wait));
-    let after = world.contended(3).expect("it is known");
-    assert_eq!(world.now, asked.after(wait));
-    assert!(after <= LEASE - wait);
-}
-
-#[test]
 fn a_waiter_does_not_ask_the_nodes_while_a_task_of_its_process_holds_the_lock() {
     let mut world = World::new(3);
     world.lock(1, "k", renewing());

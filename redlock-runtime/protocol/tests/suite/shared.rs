@@ -185,18 +185,6 @@ fn a_reader_that_is_just_over_keeps_the_keys_for_its_own_time() {
 }
 
 #[test]
-fn a_stuck_reader_keeps_a_writer_out_for_no_longer_than_the_keys_live() {
-    let mut world = World::new(3);
-    for section in 1..=2 {
-        world.lock(section, "k", reading(Duration::ZERO));
-    }
-    world.run_for(LEASE + HOP);
-    let asked = world.now;
-    world.lock(3, "k", waiting(LONG));
-    world.assert_within(Duration::from_secs(1), asked);
-}
-
-#[test]
 fn a_report_of_a_release_is_true_while_others_go_on() {
     let mut world = World::new(3);
     for section in 1..=2 {

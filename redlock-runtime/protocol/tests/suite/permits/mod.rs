@@ -282,18 +282,6 @@ fn a_permit_is_lost_renewed_and_extended_by_itself() {
     assert!(are_free(&world, 3) && world.client(0).is_idle());
 }
 
-#[test]
-fn a_lease_that_ends_makes_its_permit_free() {
-    let mut world = World::with_clients(3, 2);
-    hold(&mut world, 0, 0..2, 2);
-    let wait = waiting(3 * LEASE);
-    world.client(1).ask_permit(9, 2, wait);
-    world.client(0).restart();
-    let began = world.now;
-    world.client(1).granted(9);
-    assert!(world.now.since(began) <= params().key_ttl() + LEASE / 5);
-}
-
 /// Processes that do not agree share the slots that they have in common.
 #[test]
 fn the_largest_number_of_permits_counts() {
