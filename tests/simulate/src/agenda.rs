@@ -2,9 +2,9 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use redlock_protocol::{SectionId, Token};
+use redlock_protocol::SectionId;
 
-use crate::{foreign::Letter, network::Arrival, store::Holder};
+use crate::{foreign::Letter, network::Arrival};
 
 #[derive(Debug)]
 pub(crate) enum Happening {
@@ -37,13 +37,6 @@ pub(crate) enum Happening {
     /// A node's silence is over, if it is.
     Speak {
         node: usize,
-    },
-    /// What a holder has written arrives at the store, wherever the holder is by now.
-    Written {
-        key: usize,
-        holder: Holder,
-        token: Token,
-        read: u64,
     },
     /// A node that was down is up.
     Up {

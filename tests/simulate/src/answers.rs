@@ -7,7 +7,7 @@ use redlock_protocol::{
 use crate::{
     MILLI,
     ailment::Ailment,
-    callers::{AtStore, Over, Stage, Task, task_of},
+    callers::{Over, Stage, Task, task_of},
     checker::{Belief, Rule},
     client::Limit,
     network::Link,
@@ -34,7 +34,6 @@ impl World {
                 },
                 Stage::Asking { by },
             ) => {
-                self.clients[client].tasks[task].token = token;
                 self.find_slot(client, task, token);
                 match self.clients[client].tasks[task].is_of_several() {
                     true => self.on_token_of_all(client, task, token),
@@ -97,8 +96,6 @@ impl World {
         for (key, owner) in &mut one.others {
             *owner = self.checker.latest_owner(client, *key);
         }
-        one.read = None;
-        one.fenced = AtStore::ToRead;
         one.granted = now.as_nanos();
         one.began = self.now;
         one.extending = None;

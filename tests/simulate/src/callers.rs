@@ -2,20 +2,17 @@
 
 use std::time::Duration;
 
-use redlock_protocol::{Event, Instant, LeaseParams, LockParams, Mode, Owner, SectionId, Token};
+use redlock_protocol::{Event, Instant, LeaseParams, LockParams, Mode, Owner, SectionId};
 
 use crate::{
     MICRO, MILLI, SECOND,
     agenda::Happening,
-    checker::Rule,
     client::Limit,
     faults::Fault,
     names::KEYS,
     plan::{Plan, nanos},
     scenario::Scenario,
-    sets,
-    store::{Holder, Wrong},
-    trace,
+    sets, trace,
     world::{Phase, World},
 };
 
@@ -49,20 +46,8 @@ pub(crate) struct Task {
     pub(crate) extending: Option<(Duration, Limit)>,
     /// It has asked for an extension.
     pub(crate) has_asked_for_more: bool,
-    /// What it has read from the store and not written yet.
-    pub(crate) read: Option<[u64; KEYS]>,
-    pub(crate) token: Token,
-    pub(crate) fenced: AtStore,
     /// The keys it still has to ask for while all is calm.
     pub(crate) errands: usize,
-}
-
-/// How far a holder is at the fenced store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AtStore {
-    ToRead,
-    ToWrite { read: u64 },
-    Done,
 }
 
 /// Whether a lease was over when its holder let go.
@@ -106,9 +91,6 @@ impl Task {
             kept: 0,
             extending: None,
             has_asked_for_more: false,
-            read: None,
-            token: Token::default(),
-            fenced: AtStore::Done,
             errands: 0,
         }
     }
@@ -240,34 +222,13 @@ impl World {
         (key, params)
     }
 
-    /// One step of a section: reads, or writes what it has read, if the clock lets it.
+    /// One step of a section, if the clock lets it.
     fn work(&mut self, client: usize, task: usize, deadline: Instant, until: u64) {
         let now = self.clients[client].clock.read(self.now);
-        let is_careless = self.is_careless(client);
-        let one = &mut self.clients[client].tasks[task];
         if now >= deadline.as_nanos() {
             // Not polled any more.
             return self.lose_hold(client, task);
         }
-        match one.read.take() {
-            _ if is_careless => {}
-            Some(read) => {
-                for (key, mode) in one.modes().collect::<Vec<_>>() {
-                    let stored = self.checker.store[key];
-                    let shares = mode == Mode::Shared;
-                    self.checker.store[key] += u64::from(!shares);
-                    if read[key] != stored {
-                        let what = match shares {
-                            true => format!("client {client} reads, and somebody writes"),
-                            false => format!("client {client} wrote over {}", stored - read[key]),
-                        };
-                        self.violation(Rule::LostUpdate, what);
-                    }
-                }
-            }
-            None => one.read = Some(self.checker.store),
-        }
-        self.use_fenced(client, task);
         if self.now >= until {
             let report = self.phase != Phase::Faulty || self.random.chance(500);
             return self.let_go(client, task, report);
@@ -281,13 +242,12 @@ impl World {
         }
     }
 
-    /// It has the lock alone, as other callers share it, and no write of it is on its way.
+    /// It has the lock alone, as other callers share it.
     fn can_share(&self, client: usize, task: usize) -> bool {
         let one = &self.clients[client].tasks[task];
         let is_plain = one.params.at_least.is_zero() && !one.is_of_several();
         let is_free = self.plan.fleet.permits.is_none() && self.plan.habits.shared > 0;
-        let is_writing = matches!(one.fenced, AtStore::Done);
-        is_free && is_plain && !is_writing && one.params.mode == Mode::Exclusive
+        is_free && is_plain && one.params.mode == Mode::Exclusive
     }
 
     /// It is a reader from now on.
@@ -296,84 +256,12 @@ impl World {
         let by = one.limit(self.now, 2 * one.tasks[task].params.round_timeout());
         let task = &mut self.clients[client].tasks[task];
         task.params.mode = Mode::Shared;
-        (task.read, task.fenced) = (None, AtStore::ToRead);
         // An extension that is under way ends with the round that makes it a reader.
         task.extending = Some((task.params.lease, by));
         task.has_asked_for_more = true;
         let (key, section) = (task.key, task.section);
         self.checker.share(key, client, section);
         self.handle(client, Event::Share { section });
-    }
-
-    /// The same at the fenced store, where a write may arrive at any time, also long after the
-    /// lease.
-    fn use_fenced(&mut self, client: usize, task: usize) {
-        let one = &self.clients[client].tasks[task];
-        let (key, token) = (one.key, one.token);
-        let shares = one.params.mode == Mode::Shared;
-        let holder = self.holder(client, task);
-        let after = match one.fenced {
-            AtStore::Done => return,
-            before if shares => self.look_at_fenced(key, holder, token, before),
-            AtStore::ToRead => {
-                let read = self.checker.fenced[key].read(holder, token);
-                self.tally.fenced[usize::from(read.is_none())] += 1;
-                if let Some(Err(wrong)) = read {
-                    self.on_fenced(key, holder, wrong);
-                }
-                let read = read.and_then(Result::ok);
-                read.map_or(AtStore::Done, |read| AtStore::ToWrite { read })
-            }
-            AtStore::ToWrite { read } if self.random.chance(100) => {
-                self.write_late(client, task, read);
-                // It does nothing more before it has heard of this.
-                AtStore::Done
-            }
-            AtStore::ToWrite { read } => {
-                self.written(key, holder, token, read);
-                AtStore::ToRead
-            }
-        };
-        self.clients[client].tasks[task].fenced = after;
-    }
-
-    /// What a reader is shown does not change, however late it comes.
-    fn look_at_fenced(
-        &mut self,
-        key: usize,
-        holder: Holder,
-        token: Token,
-        before: AtStore,
-    ) -> AtStore {
-        let seen = self.checker.fenced[key].look(token);
-        self.tally.fenced[usize::from(seen.is_none())] += 1;
-        if let (AtStore::ToWrite { read }, Some(seen)) = (before, seen)
-            && read != seen
-        {
-            self.on_fenced(key, holder, Wrong::Changed);
-        }
-        seen.map_or(AtStore::Done, |read| AtStore::ToWrite { read })
-    }
-
-    fn write_late(&mut self, client: usize, task: usize, read: u64) {
-        let after = self.random.below(2 * self.plan.lease);
-        let holder = self.holder(client, task);
-        let one = &self.clients[client].tasks[task];
-        let written = Happening::Written {
-            key: one.key,
-            holder,
-            token: one.token,
-            read,
-        };
-        self.agenda.at(self.now + after, written);
-    }
-
-    fn holder(&self, client: usize, task: usize) -> Holder {
-        Holder {
-            client,
-            incarnation: self.clients[client].incarnation,
-            section: self.clients[client].tasks[task].section,
-        }
     }
 
     fn extend(&mut self, client: usize, task: usize) {
@@ -428,14 +316,6 @@ impl World {
     pub(crate) fn lose_hold(&mut self, client: usize, task: usize) {
         let one = &mut self.clients[client].tasks[task];
         one.stage = Stage::Stuck;
-        one.read = None;
-        let shares = one.params.mode == Mode::Shared;
-        if let AtStore::ToWrite { read } = std::mem::replace(&mut one.fenced, AtStore::Done)
-            && !shares
-        {
-            self.write_late(client, task, read);
-        }
-        let one = &self.clients[client].tasks[task];
         let section = one.section;
         trace!(self, "client {client}'s {section:?} is over");
         self.disbelieve_all(client, task);
@@ -478,7 +358,6 @@ impl World {
                 self.checker.end(client, section, owner);
             }
         }
-        one.read = None;
         if report {
             one.stage = Stage::Releasing { by, over };
         } else {

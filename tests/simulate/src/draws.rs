@@ -24,10 +24,6 @@ kinds! {
         NarrowLinks = "narrow_links",
         /// A node that goes when the faults end, and does not come back.
         Gone = "gone",
-        /// Storms where nodes are far, and where links are sick, how long a lock may be free beside who waits.
-        HardWaiting = "hard_waiting",
-        /// Fair callers where links are sick.
-        FairOnSickLinks = "fair_on_sick_links",
         /// A node that has noted another longest lease than that of all clients.
         OddNode = "odd_node",
         /// A counter that is far ahead, where memory is lost.
@@ -58,7 +54,7 @@ impl Draw {
             Self::FarCounters | Self::FreshLosses => 10,
             Self::OddNode => 40,
             Self::LongLeases | Self::Crowd => 1_000,
-            _ => u64::MAX,
+            Self::NarrowLinks => u64::MAX,
         }
     }
 
@@ -135,9 +131,7 @@ impl Plan {
         self.draws.keep(Draw::NarrowLinks, can_be_sick);
         if self.draws.keep(Draw::SickLinks, can_be_sick) {
             self.servers.evicting = None;
-            if !self.draws.has(Draw::FairOnSickLinks) {
-                (self.habits.fair, self.habits.fair_at_last) = (0, false);
-            }
+            (self.habits.fair, self.habits.fair_at_last) = (0, false);
         }
         let can_miss_one = is_random && nodes > 2 && self.servers.evicting.is_none();
         self.draws.keep(Draw::Gone, can_miss_one);

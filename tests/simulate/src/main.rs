@@ -39,7 +39,6 @@ mod rules;
 mod scenario;
 mod sets;
 mod sickness;
-mod store;
 mod strike;
 mod tally;
 mod witnesses;

@@ -131,7 +131,6 @@ impl Report {
         json.value("excused_tokens", tally.excused);
         json.value("excused_histories", tally.excused_histories);
         json.counts("reseeds", ["full", "short"], tally.reseeds);
-        json.counts("fenced_store", ["accepted", "rejected"], tally.fenced);
         json.value("storms", tally.storms);
         json.value("longest_gap_ms", tally.longest_gap as f64 / 1e6);
         let scenarios = Scenario::ALL.map(Scenario::name);

@@ -11,15 +11,12 @@ pub(crate) struct Tally {
     pub(crate) foreign: u64,
     /// Histories in which two leases of one key were believed in at once.
     pub(crate) overlapping_histories: u64,
-    /// Tokens out of order, and what followed from them at the store, where so much memory was
-    /// lost that the theorems promise nothing.
+    /// Tokens out of order, where so much memory was lost that the theorems promise nothing.
     pub(crate) excused: u64,
     /// Histories in which tokens may be out of order for that reason.
     pub(crate) excused_histories: u64,
     /// Nodes that were admitted again with counters of a majority of others, and without.
     pub(crate) reseeds: [u64; 2],
-    /// Operations that the fenced store has accepted, and rejected.
-    pub(crate) fenced: [u64; 2],
     /// Words of nodes that a key has changed.
     pub(crate) words: u64,
     /// What was sent.
@@ -48,7 +45,6 @@ impl Tally {
         self.storms += other.storms;
         self.longest_gap = self.longest_gap.max(other.longest_gap);
         add(&mut self.reseeds, &other.reseeds);
-        add(&mut self.fenced, &other.fenced);
         add(&mut self.faults, &other.faults);
         add(&mut self.scenarios, &other.scenarios);
         for (name, count) in &other.draws {

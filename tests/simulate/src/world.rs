@@ -21,7 +21,6 @@ use crate::{
     plan::{Plan, Profile, Wall, Wanted},
     random::Random,
     rules::{Outage, Traffic},
-    store::{Holder, Wrong},
     tally::Tally,
     trace,
 };
@@ -63,8 +62,6 @@ pub(crate) struct World {
     pub(crate) losses: bool,
     /// When nodes that had have voted again, without the counters of so many others as it takes.
     pub(crate) short_reseeds: Vec<Reseed>,
-    /// Tokens of these keys have been excused.
-    excused: [bool; KEYS],
     /// Some clock has stepped as it liked.
     pub(crate) clocks_stepped: bool,
     /// By how much engines took time for longer than it was. They number on by what they measure.
@@ -192,7 +189,8 @@ impl World {
         if let WrongToken::OutOfOrder(others) = &wrong
             && others.iter().all(is_excused)
         {
-            self.excuse(key);
+            self.tally.excused += 1;
+            self.tally.excused_histories = 1;
         } else {
             let what = format!("client {client} gets {grant:?} for key {key}: {wrong:?}");
             self.violation(Rule::Token, what);
@@ -227,29 +225,6 @@ impl World {
         }
     }
 
-    fn excuse(&mut self, key: usize) {
-        self.tally.excused += 1;
-        self.tally.excused_histories = 1;
-        self.excused[key] = true;
-    }
-
-    /// What is wrong at the fenced store.
-    pub(crate) fn on_fenced(&mut self, key: usize, holder: Holder, wrong: Wrong) {
-        if self.excused[key] {
-            return self.excuse(key);
-        }
-        self.violation(Rule::FencedStore, format!("{wrong:?} by {holder:?}"));
-    }
-
-    /// A write has arrived at the fenced store.
-    pub(crate) fn written(&mut self, key: usize, holder: Holder, token: Token, read: u64) {
-        let written = self.checker.fenced[key].write(holder, token, read);
-        self.tally.fenced[usize::from(written.is_none())] += 1;
-        if let Some(Err(wrong)) = written {
-            self.on_fenced(key, holder, wrong);
-        }
-    }
-
     // ---- time
 
     pub(crate) fn step(&mut self) -> bool {
@@ -275,12 +250,6 @@ impl World {
             Happening::Act { step } => self.act(step),
             Happening::Resume { client } => self.resume(client),
             Happening::Speak { node } => self.speak(node),
-            Happening::Written {
-                key,
-                holder,
-                token,
-                read,
-            } => self.written(key, holder, token, read),
             Happening::Up { node } => self.up(node),
             Happening::ForeignTurn { foreign, attempt } => self.foreign_turn(foreign, attempt),
             Happening::ForeignAtNode(letter) => self.foreign_at_node(letter),

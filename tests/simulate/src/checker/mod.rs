@@ -14,7 +14,7 @@ pub(crate) use self::{
     owners::{Attempted, Sender, Tag, is_acquire, owner_of},
     tokens::{Grant, WrongToken},
 };
-use crate::{kinds, names::KEYS, plan::Profile, store::Fenced};
+use crate::{kinds, names::KEYS, plan::Profile};
 
 kinds! {
     /// A rule.
@@ -23,8 +23,6 @@ kinds! {
         Exclusion = "exclusion",
         /// A lock that is to be kept for some time is nobody's again before.
         Period = "period",
-        /// Nobody writes over what it has not read.
-        LostUpdate = "lost_update",
         /// A release or an extension touches no key but that of its own attempt.
         ForeignUnlock = "foreign_unlock",
         /// Once a lease is over and its node can be reached, no key of it is left.
@@ -49,8 +47,6 @@ kinds! {
         Connections = "connections",
         /// Tokens are unique and rise as promised, and a majority has reported each of them.
         Token = "token",
-        /// What the fenced store accepts is serial by holder, and no update is lost there.
-        FencedStore = "fenced_store",
         /// A holder that can be told is told at once when no majority has its key any more.
         Loss = "loss",
         /// A lease is not called lost while a majority keeps its key.
@@ -73,7 +69,7 @@ impl Rule {
     /// Whether it must hold: all of them inside of the assumptions, and outside all but those
     /// that need them.
     pub(crate) const fn is_required(self, profile: Profile) -> bool {
-        let needs_them = matches!(self, Self::Exclusion | Self::Period | Self::LostUpdate);
+        let needs_them = matches!(self, Self::Exclusion | Self::Period);
         matches!(profile, Profile::Inside) || !needs_them
     }
 }
@@ -108,9 +104,6 @@ pub(crate) struct Checker {
     believers: [Vec<Belief>; KEYS],
     /// When each key may be somebody's again, by the true time.
     pub(crate) kept_until: [u64; KEYS],
-    /// The unfenced store: one number for each key.
-    pub(crate) store: [u64; KEYS],
-    pub(crate) fenced: [Fenced; KEYS],
     tags: u32,
 }
 

@@ -202,8 +202,7 @@ impl World {
     /// Attempts in vain of one process are in the way of another one: because what is left on a node keeps out
     /// only those that have a sound link to it, or because attempts take as long as the pauses between them.
     pub(crate) fn is_waiting_hard(&self) -> bool {
-        let is_hard = self.plan.far > 0 || !self.are_links_well();
-        is_hard && !self.plan.draws.has(Draw::HardWaiting)
+        self.plan.far > 0 || !self.are_links_well()
     }
 
     /// From when on no client's clock stands still, which would tell its engine nothing.
