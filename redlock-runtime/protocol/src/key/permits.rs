@@ -486,7 +486,8 @@ impl Key {
     pub(crate) fn on_free(&mut self, slot: u32, was_waited_for: bool, cx: &mut Cx<'_>) {
         self.forget(slot);
         if let Some(line) = self.line() {
-            line.losses = 0;
+            // It was to be had, whatever kept others of this process from one.
+            (line.losses, line.rests_until) = (0, None);
         }
         if was_waited_for {
             self.contention().on_turn_end(cx.now());
