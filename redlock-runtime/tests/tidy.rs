@@ -1,4 +1,5 @@
-//! Rules about the source itself: who may import whom. For this crate and for the protocol, which lies in its folder.
+//! Rules about the source itself: who may import whom, what the protocol must not contain, and
+//! how long a function may get. For this crate and for the protocol, which lies in its folder.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -67,6 +68,24 @@ const CRATES: [(&str, &str); 2] = [("src", LAYERS), (PROTOCOL, LAYERS_OF_PROTOCO
 
 const PROTOCOL: &str = "protocol/src";
 
+/// What the protocol must not contain. It has no dependencies, and its `clippy.toml` refuses maps without an order.
+const BANNED_IN_PROTOCOL: &[&str] = &[
+    "async ",
+    ".await;",
+    ".await?",
+    "std::thread",
+    "std::net",
+    "std::time::Instant",
+    "SystemTime",
+    "Mutex",
+    "RwLock",
+    "Atomic",
+    "println!",
+];
+
+/// Lines from `fn` to its closing brace.
+const LONGEST_FUNCTION: usize = 70;
+
 #[test]
 fn every_module_imports_only_what_its_layer_allows() {
     let mut violations = Vec::new();
@@ -107,6 +126,52 @@ fn no_file_needs_itself_by_way_of_others() {
         let circle = circle(needs(&sources));
         assert!(circle.is_empty(), "{root}: {circle:#?}");
     }
+}
+
+#[test]
+fn the_protocol_contains_no_io_no_clock_and_no_locks() {
+    let mut violations = Vec::new();
+    for (path, text) in sources(PROTOCOL) {
+        for (number, line) in code_lines(&text) {
+            for banned in BANNED_IN_PROTOCOL {
+                if line.contains(banned) {
+                    violations.push(format!("{}:{number}: {banned}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(violations.is_empty(), "{violations:#?}");
+}
+
+#[test]
+fn functions_can_be_read_at_a_glance() {
+    let mut violations = Vec::new();
+    let sources = CRATES.iter().flat_map(|(root, _)| sources(root));
+    for (path, text) in sources {
+        let mut open: Option<(usize, usize)> = None;
+        for (number, line) in text.lines().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let starts = line.trim_start();
+            let qualifiers = ["pub", "pub(crate)", "pub(super)", "const", "async"];
+            let word = starts.split(' ').find(|word| !qualifiers.contains(word));
+            if word == Some("fn") && open.is_none() {
+                open = Some((number, indent));
+            }
+            if let Some((start, depth)) = open
+                && starts.starts_with('}')
+                && indent == depth
+            {
+                if number - start + 1 > LONGEST_FUNCTION {
+                    violations.push(format!("{}:{}", path.display(), start + 1));
+                }
+                open = None;
+            }
+        }
+    }
+    assert!(
+        violations.is_empty(),
+        "longer than {LONGEST_FUNCTION} lines: {violations:#?}"
+    );
 }
 
 /// The checks themselves must be able to fail.

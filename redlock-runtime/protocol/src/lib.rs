@@ -23,14 +23,7 @@
 //! | values and pure functions: majority, lease arithmetic, tokens, back-off | `rules/` |
 //! | what a node does with a request | [`model`] |
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::disallowed_macros,
-        clippy::disallowed_methods,
-        clippy::disallowed_types
-    )
-)]
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod action;
 mod compound;

@@ -265,7 +265,6 @@ impl Fuzz {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each kind of event")]
     fn event(&mut self) -> Event {
         let node = self.dice.below(self.nodes as u64) as usize;
         let section = SectionId(self.dice.below(self.sections + 1));
