@@ -44,6 +44,7 @@ pub struct Observation {
     seen: watch::Receiver<Option<Leader>>,
     /// Of the leader that was returned last.
     last: Option<Leader>,
+    /// Ends when it is dropped.
     _reading: JoinSet<()>,
 }
 

@@ -259,7 +259,8 @@ impl Lock {
     ///   in any order, so do not fence a row that holders of several permits write.
     /// - Waiting calls stand in one queue for all permits, in order within a process if their options are the same. A
     ///   process passes on as many permits as there are for each; others wait only for those that it has beyond that.
-    /// - Without [`wait`](Self::wait), a call tries one permit, then one that a server reports free, then one that another server does. It can fail although some permit was free at each moment, if permits change hands meanwhile.
+    /// - Without [`wait`](Self::wait), a call tries one permit, then one that a server reports free, then one that another
+    ///   server does. It can fail although some permit was free at each moment, if permits change hands meanwhile.
     ///   [`retry_after`](LockError::retry_after) is the earliest end of a permit.
     /// - Cost: one round trip like any lock; if the first permit is taken, a question to one server and a second round
     ///   trip. It does not grow with the number of permits. Within a process, permits pass on without requests.
