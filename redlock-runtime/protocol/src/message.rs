@@ -545,3 +545,20 @@ pub enum Reply {
         answer: Arc<str>,
     },
 }
+
+impl Reply {
+    /// Other processes wait for the key. A leader that refuses it knows of others, or how long its holder's release may
+    /// take, who has waited: the other nodes may grant it all the same.
+    pub(crate) fn names_others(&self) -> bool {
+        match *self {
+            Self::Granted {
+                has_remote_waiter, ..
+            }
+            | Self::Extended {
+                has_remote_waiter, ..
+            } => has_remote_waiter,
+            Self::Held { ahead, .. } => ahead != Ahead::default(),
+            _ => false,
+        }
+    }
+}

@@ -188,11 +188,9 @@ impl Claim {
         reply: &Reply,
         now: Instant,
     ) -> Option<Duration> {
+        self.has_remote_waiter |= reply.names_others();
         match *reply {
-            Reply::Granted {
-                has_remote_waiter, ..
-            } => {
-                self.has_remote_waiter |= has_remote_waiter;
+            Reply::Granted { .. } => {
                 self.on_known(node);
                 self.places[node.0].written = self.writing_of(ask).map(Writing::span);
             }
@@ -201,7 +199,6 @@ impl Claim {
                 has_remote_waiter,
                 ..
             } => {
-                self.has_remote_waiter |= has_remote_waiter;
                 // Reset when a round begins, so that a waiter who gave up is forgotten.
                 self.is_waited_for |= has_remote_waiter;
                 // Also if the next round has begun: a node may always reply as late as that.

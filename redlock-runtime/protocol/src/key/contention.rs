@@ -26,14 +26,14 @@ pub(super) struct Contention {
 }
 
 impl Contention {
-    /// This process has its turn, by a grant of the leader or without one.
-    pub(super) fn on_own_turn(&mut self, is_led: bool) {
+    /// This process has its turn.
+    pub(super) fn on_own_turn(&mut self, is_part: bool) {
         // The reason of an earlier outage says nothing of the next refusal.
         self.last_refusal = None;
         self.arrival = None;
-        // Who waits for this process comes after it, so it goes on in order. But an order that the leader does not
-        // know of is none, and to ask it first would only cost time.
-        self.in_order_until.take_if(|_| !is_led);
+        // Who waits for this process comes after it, so it goes on in order. But one of several keys in order would make
+        // an attempt of all of them wait for each.
+        self.in_order_until.take_if(|_| is_part);
     }
 
     /// Its turn is over, and others wait.

@@ -259,9 +259,14 @@ impl Key {
         // First what the node may have: that counts for the release, whether or not a round is open.
         let claim = ask.owner().and_then(|owner| self.claim_of(owner));
         let mut lead = None;
-        if let (Some(claim), Ok(reply)) = (claim, &reply) {
-            lead = claim.on_reply((node, request), ask, reply, now);
-            claim.watch_again(node, ask, reply, cx);
+        match (claim, &reply) {
+            (Some(claim), Ok(reply)) => {
+                lead = claim.on_reply((node, request), ask, reply, now);
+                claim.watch_again(node, ask, reply, cx);
+            }
+            // The turn is over. The leader is slower than its sections are.
+            (None, Ok(reply)) if reply.names_others() => self.contention().is_met(now),
+            _ => {}
         }
         // Before the vote is counted: it may be of this very round.
         if let Some(by) = lead {

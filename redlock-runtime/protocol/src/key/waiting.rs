@@ -263,12 +263,12 @@ impl Place {
             }
             (count, _) => {
                 let half = self.pace() * count / 2;
-                // The draw takes an eighth off. A look just before the next change would be of no use.
-                let half = (half + half / 8).saturating_mul(1 << doublings);
                 let longest = match self.is_told {
                     true => backoff::LONGEST_LOOK,
                     false => backoff::LONGEST_POLL_BEHIND,
                 };
+                // The draw takes an eighth off. A look just before the next change would be of no use.
+                let half = (half + half / 8).saturating_mul(1 << doublings);
                 half.clamp(backoff::SHORTEST_LOOK, longest)
             }
         }
@@ -574,12 +574,11 @@ impl Key {
             // It was all that the leader's grant has lacked.
             now
         } else {
-            // The release may be on its way to the leader. Longer each time: a leader that keeps dead keys would be
-            // asked at each change of the others. Not equally long: others were told as well, and ask all nodes, too.
-            let soon = hedge_delay.max(place.ahead.grace);
-            let longer = soon * (1 << place.doubts.min(3));
-            let pause = longer.min(backoff::LONGEST_POLL_BEHIND).max(soon);
-            let release = now.after(pause + jitter((pause - soon) / 4, cx.random()));
+            // The release may be on its way to the leader. Those behind wait for longer each time, and not equally long:
+            // a leader that keeps dead keys would be asked by all at each change of the others, and all nodes, too.
+            let longer = hedge_delay * (1 << place.doubts.min(3).min(place.ahead.count));
+            let pause = longer.min(backoff::LONGEST_POLL_BEHIND).max(hedge_delay);
+            let release = now.after(pause + jitter((pause - hedge_delay) / 4, cx.random()));
             place.doubts_by(release);
             release.after(place.ahead.time())
         };

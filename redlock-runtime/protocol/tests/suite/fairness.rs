@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use redlock_protocol::Owner;
+
 use crate::{world::*, *};
 
 /// No turn lasts for longer while another process waits.
@@ -86,6 +88,63 @@ fn a_process_that_is_told_last_gets_its_share() {
             let is_fair = |own: &usize| mean / 2 <= *own && *own <= 2 * mean;
             assert!(counts.iter().all(is_fair), "{nodes} nodes: {counts:?}");
         }
+    }
+}
+
+/// Of many that ask at once, the first to win does so without the node that keeps the queue: another one has that.
+#[test]
+fn a_process_that_has_won_without_the_leader_lets_those_who_wait_go_first() {
+    for (clients, hops) in [(10, 100), (20, 300)] {
+        let mut world = World::with_clients(5, clients);
+        let mut crowd = Crowd::default();
+        for client in 0..clients {
+            let wish = wish("k", hops * HOP).again(3 * HOP);
+            crowd.ask(&mut world, client, 1, wish);
+        }
+        crowd.run_for(&mut world, clients as u32 * hops * HOP);
+        let counts = counts(&crowd.served(), clients);
+        assert!(counts.iter().all(|count| *count <= 2), "{counts:?}");
+    }
+}
+
+/// Its reply comes when the turn is over.
+#[test]
+fn a_leader_that_is_slower_than_sections_lets_all_have_the_lock() {
+    let mut world = World::with_clients(3, 3);
+    let leader = world.leader("k");
+    world.behave([leader], Behavior::Slow(3 * HOP));
+    let mut crowd = Crowd::default();
+    for client in 0..3 {
+        let params = match client {
+            1 => shared(waiting(LONG)),
+            _ => waiting(LONG),
+        };
+        let wish = Wish::new(&["k"], params, HOP).again(Duration::ZERO);
+        crowd.ask(&mut world, client, 1, wish);
+        crowd.run_for(&mut world, HOP / 2);
+    }
+    crowd.run_for(&mut world, 300 * HOP);
+    let counts = counts(&crowd.served(), 3);
+    assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
+}
+
+/// The others take the lock without its leave, in the order that it knows.
+#[test]
+fn a_dead_key_on_the_leader_costs_no_process_its_share() {
+    const CLIENTS: usize = 12;
+    for pause in [0, 1, 3] {
+        let mut world = World::with_clients(5, CLIENTS);
+        let leader = world.leader("k");
+        world.occupy(leader, "k", Owner(7), Duration::from_secs(600));
+        let mut crowd = Crowd::default();
+        for client in 0..CLIENTS {
+            let wish = wish("k", 60 * HOP).again(pause * HOP);
+            crowd.ask(&mut world, client, 1, wish);
+            crowd.run_for(&mut world, HOP / 2);
+        }
+        crowd.run_for(&mut world, Duration::from_secs(10));
+        let counts = counts(&crowd.served(), CLIENTS);
+        assert!(counts.iter().all(|count| *count > 2), "{counts:?}");
     }
 }
 
