@@ -111,8 +111,6 @@ pub(crate) struct Place {
     /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as
     /// they all said when they were asked; or another one has told of a change that the leader has not told of.
     doubts_from: Option<Instant>,
-    /// So often all have been asked because of that, since the leader has told of a change.
-    doubts: u32,
 }
 
 impl Place {
@@ -172,10 +170,6 @@ impl Place {
         self.armed.retain(|&armed| armed != node);
     }
 
-    pub(super) fn listens(&self) -> bool {
-        !self.armed.is_empty()
-    }
-
     pub(super) fn disarm_all(&mut self) {
         self.armed.clear();
     }
@@ -219,7 +213,6 @@ impl Place {
     pub(super) fn doubts_leader(&mut self, now: Instant) -> bool {
         let time = self.ahead.time();
         let doubts = self.doubts_from.take_if(|at| at.after(time) <= now);
-        self.doubts += u32::from(doubts.is_some() && self.listens());
         // The others also say when their keys expire, of which they do not tell. Once it is worth it.
         let is_due = self.looks == 2 || self.looks.is_multiple_of(ASKS_ALL_EVERY);
         // The first alone: others would only disturb it, and it finds out for all.
@@ -549,7 +542,9 @@ impl Key {
     }
 
     fn on_change(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let (now, hedge_delay) = (cx.now(), cx.nodes.hedge_delay());
+        let now = cx.now();
+        // The release may be on its way to the leader, or the others tell of the same.
+        let soon = now.after(cx.nodes.hedge_delay());
         let leader = self.place().and_then(|place| place.leader);
         let verdict = leader.and_then(|leader| self.last_refusal().verdicts.get(leader.0));
         let is_granted = verdict == Some(&Verdict::Ours);
@@ -558,29 +553,21 @@ impl Key {
                 // The attempt may have asked the leader before the change.
                 match leader == Some(node) {
                     true => place.has_changed = true,
-                    false => place.doubts_by(now.after(hedge_delay)),
+                    false => place.doubts_by(soon),
                 }
             }
             return;
         };
         let place = &mut backoff.waiter.place;
         let at = if leader == Some(node) {
-            place.doubts = 0;
-            // The others will have told of the same.
-            let soon = now.after(hedge_delay);
             place.doubts_from.take_if(|at| *at <= soon);
             now.after(backoff.waiter.asks_after())
         } else if is_granted {
             // It was all that the leader's grant has lacked.
             now
         } else {
-            // The release may be on its way to the leader. Those behind wait for longer each time, and not equally long:
-            // a leader that keeps dead keys would be asked by all at each change of the others, and all nodes, too.
-            let longer = hedge_delay * (1 << place.doubts.min(3).min(place.ahead.count));
-            let pause = longer.min(backoff::LONGEST_POLL_BEHIND).max(hedge_delay);
-            let release = now.after(pause + jitter((pause - hedge_delay) / 4, cx.random()));
-            place.doubts_by(release);
-            release.after(place.ahead.time())
+            place.doubts_by(soon);
+            soon.after(place.ahead.time())
         };
         backoff.ask_by(at);
     }
