@@ -258,7 +258,8 @@ impl Place {
                 let half = self.pace() * count / 2;
                 let longest = match self.is_told {
                     true => backoff::LONGEST_LOOK,
-                    false => backoff::LONGEST_POLL_BEHIND,
+                    // Those ahead may give up, and nobody tells. Who knows that they are slow has time.
+                    false => half.clamp(backoff::LONGEST_POLL_BEHIND, backoff::LONGEST_LOOK),
                 };
                 // The draw takes an eighth off. A look just before the next change would be of no use.
                 let half = (half + half / 8).saturating_mul(1 << doublings);

@@ -28,7 +28,7 @@ pub(crate) const SHORTEST_POLL: Duration = Duration::from_millis(10);
 /// How long a lock may stand free unnoticed, if no node tells of changes.
 pub(crate) const LONGEST_POLL: Duration = Duration::from_millis(70);
 
-/// Between two looks of those who are not told because others are likely to be served first.
+/// Between two looks of those who are not told because others are likely to be served first, unless those take longer.
 pub(crate) const LONGEST_POLL_BEHIND: Duration = Duration::from_millis(100);
 
 /// How long one of those ahead takes, as long as none has gone.

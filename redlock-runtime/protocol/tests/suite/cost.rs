@@ -218,8 +218,9 @@ fn a_hand_over_costs_a_few_requests_however_many_processes_wait() {
         (50, 5, 40),
         (2, 25, 22),
         (5, 25, 32),
-        (20, 100, 66),
-        (20, 300, 130),
+        (20, 100, 56),
+        (20, 300, 78),
+        (50, 300, 110),
     ] {
         let mut world = World::with_clients(5, clients);
         let mut crowd = Crowd::default();

@@ -278,9 +278,11 @@ impl Checker {
         first
     }
 
-    pub(crate) fn is_waited_for(&self, key: usize) -> bool {
-        let mut processes = self.clients.iter();
-        processes.any(|process| !process.lines[key].waiting.is_empty())
+    /// How many processes wait for it.
+    pub(crate) fn waiting(&self, key: usize) -> usize {
+        let processes = self.clients.iter();
+        let waiting = processes.filter(|process| !process.lines[key].waiting.is_empty());
+        waiting.count()
     }
 
     pub(crate) fn latest_owner(&self, client: usize, key: usize) -> Option<Owner> {

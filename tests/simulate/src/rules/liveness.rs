@@ -20,6 +20,9 @@ const SOON: u64 = 150 * MILLI;
 /// The same where keys are left on nodes after each turn, or a round has no time for what it takes.
 const LATE: u64 = 500 * MILLI;
 
+/// Who has two others or more ahead is told of no change, and asks again after so long at the most.
+const BEHIND: u64 = 800 * MILLI;
+
 /// What happens to a key while all is calm. True times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
@@ -29,6 +32,8 @@ pub(crate) struct Traffic {
     waiting_since: u64,
     /// When the last holder let go.
     idle_since: u64,
+    /// When three processes have waited last.
+    crowded: Option<u64>,
     /// When a key last vanished that was not released.
     pub(crate) vanished: u64,
     /// The longest that it was free while a caller waited.
@@ -79,7 +84,7 @@ impl World {
 
     /// A caller is about to wait.
     pub(crate) fn on_waiter(&mut self, key: usize) {
-        if !self.checker.is_waited_for(key) {
+        if self.checker.waiting(key) == 0 {
             self.traffic[key].waiting_since = self.now;
         }
     }
@@ -164,6 +169,9 @@ impl World {
         if self.phase != Phase::Calm || self.plan.draws.has(Draw::SickLinks) || !is_lock {
             return;
         }
+        if self.checker.waiting(self.line_of(key)) >= 3 {
+            self.traffic[key].crowded = Some(self.now);
+        }
         let lacks = |&node: &usize| self.nodes[node].key(key, self.now).is_none();
         let nodes = (0..self.nodes.len()).filter(|&node| self.can_vote(node));
         let is_offered = self.leader_of_line().is_none_or(|leader| lacks(&leader));
@@ -177,7 +185,7 @@ impl World {
             let asked = self.asked_first().unwrap_or(waiting_since);
             let since = since.max(asked).max(idle_since);
             // Else a client of another library has come back to a lock that nobody wanted.
-            if self.checker.is_waited_for(self.line_of(key)) {
+            if self.checker.waiting(self.line_of(key)) > 0 {
                 self.check_gap(key, since, "nodes had no key", self.patience());
             }
         }
@@ -190,8 +198,14 @@ impl World {
         }
         let since = since.max(self.served_since).max(self.clocks_run());
         let gap = self.now.saturating_sub(since);
-        let most = &mut self.traffic[key].longest;
-        *most = gap.max(*most);
+        let traffic = &mut self.traffic[key];
+        traffic.longest = gap.max(traffic.longest);
+        let is_behind = traffic.crowded.is_some_and(|at| at + BEHIND > since);
+        let longest = if is_behind {
+            longest.max(BEHIND)
+        } else {
+            longest
+        };
         if gap > longest {
             let gap = gap as f64 / 1e6;
             let what = format!("key {key} was waited for, and {what} for {gap} ms");
