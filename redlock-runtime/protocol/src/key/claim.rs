@@ -72,9 +72,9 @@ impl Writing {
 #[derive(Clone, Debug, Default)]
 struct Place {
     has: Has,
-    /// The last request that can have made the key, and whether nothing was there before.
+    /// The last request that can have made the key, and what was there before.
     asked: RequestId,
-    was_absent: bool,
+    before: Has,
     /// When the key that is there was written last, at the earliest, and how long it was to live then.
     written: Option<(Instant, Span)>,
     reads: Reads,
@@ -155,7 +155,7 @@ impl Claim {
     pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
         // Only if nothing was there before, a refusal of this request proves that nothing is there now.
-        place.was_absent = place.has < Has::Perhaps;
+        place.before = place.has;
         place.has = place.has.max(Has::Perhaps);
         place.asked = request;
         // Measured from an older write, its clock would seem to run ahead, and the node would lose its vote.
@@ -208,7 +208,10 @@ impl Claim {
             // The node has made the key again, or had it. That is no vote, and it must not hide that the key was
             // gone from a majority for a while. So the key is not known to be there before it is read or extended
             // there: by then, the replies of nodes that were asked with it, or have lost the key, have been counted.
-            Reply::PutBack => {}
+            Reply::PutBack => {
+                // Who had a key there has let go, and will ask again.
+                self.has_remote_waiter |= self.places[node.0].before == Has::Anothers;
+            }
             Reply::Ours => self.on_known(node),
             Reply::Held { remaining, .. } => {
                 self.on_absent(node, request);
@@ -265,7 +268,7 @@ impl Claim {
     fn on_refused(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
         // An error says nothing of a key that was there before the request.
-        if place.asked == request && place.was_absent {
+        if place.asked == request && place.before < Has::Perhaps {
             place.has = Has::Nothing;
         }
     }

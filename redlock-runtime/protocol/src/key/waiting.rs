@@ -348,7 +348,7 @@ impl Waiter {
                 verdict.is_some_and(may_have) && cx.nodes.tells_changes(*node)
             };
             let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
-            nodes.sort_by_key(|node| !place.held_at.contains(node));
+            nodes.sort_by_key(|node| place.leader != Some(*node) && !place.held_at.contains(node));
             // Fewer may all have keys that nobody deletes, and then tell of nothing.
             nodes.truncate(majority);
             if self.params.permits > 0 && place.looks < 2 {

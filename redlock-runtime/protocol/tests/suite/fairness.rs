@@ -149,6 +149,47 @@ fn a_dead_key_on_the_leader_costs_no_process_its_share() {
 }
 
 #[test]
+fn a_reader_gets_in_between_the_sections_of_a_writer() {
+    for hops in [60, 150] {
+        let mut world = World::with_clients(5, 2);
+        let mut crowd = Crowd::default();
+        for (client, params) in [waiting(LONG), shared(waiting(LONG))]
+            .into_iter()
+            .enumerate()
+        {
+            let wish = Wish::new(&["k"], params, hops * HOP).again(3 * HOP);
+            crowd.ask(&mut world, client, 1, wish);
+            crowd.run_for(&mut world, 4 * HOP);
+        }
+        crowd.run_for(&mut world, 30 * hops * HOP);
+        let counts = counts(&crowd.served(), 2);
+        assert!(counts.iter().all(|count| *count > 8), "{counts:?}");
+    }
+}
+
+/// The leader replied last when all nodes were asked. It tells of the release all the same.
+#[test]
+fn who_wants_one_of_two_keys_gets_its_share() {
+    for pattern in 0..3 {
+        let mut world = World::with_clients(3, 3);
+        let mut crowd = Crowd::default();
+        for (client, keys) in [&["a", "k"][..], &["k"], &["a"]].into_iter().enumerate() {
+            for node in 0..3 {
+                let lag = (client as u64 * 5 + node as u64 * 7 + pattern) * 11 % 15;
+                let lag = Duration::from_micros(100 * lag);
+                world.client(client).set_lag(node, lag);
+            }
+            let wish = Wish::new(keys, waiting(LONG), 25 * HOP).again(Duration::ZERO);
+            crowd.ask(&mut world, client, 1, wish);
+            crowd.run_for(&mut world, HOP);
+        }
+        crowd.run_for(&mut world, 1_200 * HOP);
+        let counts = counts(&crowd.served(), 3);
+        assert!(counts.iter().all(|count| *count > 8), "{counts:?}");
+    }
+}
+
+#[test]
 fn a_process_is_not_stopped_by_its_own_place() {
     let mut world = World::with_clients(3, 2);
     let mut crowd = Crowd::default();
