@@ -97,6 +97,8 @@ struct Node {
     found: Option<Found>,
     /// When it answered a vote with an error last, if it is believed not to vote since.
     refused_at: Option<Instant>,
+    /// It answered the last question for a lock so, and keeps no queue then.
+    refuses_votes: bool,
     /// It has no vote until then, because its clock has gained so much.
     suspended: Option<(Duration, Instant)>,
 }
@@ -223,22 +225,26 @@ impl Node {
 
     /// It has answered for a lock. Whether it is of use is said by that and not by its connection. One that also
     /// answers with errors for some keys does not change from one to the other all the time.
-    fn on_answer(&mut self, reply: &Reply, out: &mut Out) {
-        match reply {
+    fn on_answer(&mut self, ask: Ask, reply: &Reply, out: &mut Out) {
+        let is_refusal = match reply {
             // A key of another program says nothing of other keys, and a lost memory is found out by a probe.
             Reply::Refused {
                 reason: Rejection::Key,
                 ..
             }
-            | Reply::NotAdmitted => {}
-            Reply::Refused { .. } | Reply::Garbled { .. } => {
-                // Announced once, however many requests are refused.
-                let was_well = self.refused_at.replace(out.now).is_none();
-                if was_well && self.is_voting() {
-                    self.announce(refuses(reply), out);
-                }
-            }
-            _ => self.on_answering(PROBE_PAUSE, out),
+            | Reply::NotAdmitted => return,
+            reply => matches!(reply, Reply::Refused { .. } | Reply::Garbled { .. }),
+        };
+        if matches!(ask, Ask::Acquire(..)) {
+            self.refuses_votes = is_refusal;
+        }
+        if !is_refusal {
+            return self.on_answering(PROBE_PAUSE, out);
+        }
+        // Announced once, however many requests are refused.
+        let was_well = self.refused_at.replace(out.now).is_none();
+        if was_well && self.is_voting() {
+            self.announce(refuses(reply), out);
         }
     }
 

@@ -137,8 +137,8 @@ impl Nodes {
     /// is worth a factor of 1.7 in cycles of 64 workers.
     ///
     /// With `useful_first`, nodes that were of no use a little while ago come last, too: otherwise a node that
-    /// is always late or refuses for good would delay most locks. Not for attempts that ask one node first,
-    /// because all clients have to ask the same one.
+    /// is always late or refuses for good would delay most locks. Of attempts that ask one node first, all clients
+    /// have to ask the same one: only a node that refuses votes comes last there.
     pub(crate) fn order(
         &self,
         key: &str,
@@ -147,9 +147,12 @@ impl Nodes {
         now: Instant,
     ) -> Vec<NodeId> {
         let mut order: Vec<NodeId> = self.able(key, now).collect();
-        order.sort_by_key(|&node| {
-            let is_of_no_use = || self.nodes[node.0].was_of_no_use(patience, now);
-            self.is_silent(node, patience, now) || useful_first && is_of_no_use()
+        order.sort_by_key(|&node| match useful_first {
+            true => {
+                self.is_silent(node, patience, now)
+                    || self.nodes[node.0].was_of_no_use(patience, now)
+            }
+            false => self.keeps_no_queue(node, patience, now),
         });
         order
     }
@@ -161,8 +164,12 @@ impl Nodes {
         patience: impl Fn(NodeId) -> Duration,
         now: Instant,
     ) -> Option<NodeId> {
-        let is_silent = |node: &NodeId| self.is_silent(*node, patience(*node), now);
-        self.able(key, now).min_by_key(is_silent)
+        let keeps_none = |node: &NodeId| self.keeps_no_queue(*node, patience(*node), now);
+        self.able(key, now).min_by_key(keeps_none)
+    }
+
+    fn keeps_no_queue(&self, node: NodeId, patience: Duration, now: Instant) -> bool {
+        self.nodes[node.0].refuses_votes || self.is_silent(node, patience, now)
     }
 
     /// Those that vote, in the order in which all processes ask them for this key.
@@ -306,7 +313,7 @@ impl Nodes {
             return self.on_own_reply(node, sent.purpose, reply, out);
         };
         if !matches!(ask, Ask::Watch(_) | Ask::Await | Ask::Stand(_)) {
-            self.nodes[node.0].on_answer(&reply, out);
+            self.nodes[node.0].on_answer(ask, &reply, out);
         }
         if reply == Reply::NotAdmitted {
             // The server may be another process, or may have lost its memory: no vote counts before

@@ -107,6 +107,28 @@ fn a_process_that_has_won_without_the_leader_lets_those_who_wait_go_first() {
     }
 }
 
+/// Such a node keeps no queue: the next one does.
+#[test]
+fn a_leader_that_begins_to_refuse_votes_costs_no_process_its_share() {
+    const CLIENTS: usize = 8;
+    for refuses in [Refuses::Writes, Refuses::Everything] {
+        for params in [waiting(LONG), fair(LONG)] {
+            let mut world = World::with_clients(5, CLIENTS);
+            let mut crowd = Crowd::default();
+            for client in 0..CLIENTS {
+                let wish = Wish::new(&["k"], params, 25 * HOP).again(3 * HOP);
+                crowd.ask(&mut world, client, 1, wish);
+            }
+            crowd.run_for(&mut world, 500 * HOP);
+            crowd.served();
+            world.behave([world.leader("k")], Behavior::Refusing(refuses));
+            crowd.run_for(&mut world, 2_000 * HOP);
+            let counts = counts(&crowd.served(), CLIENTS);
+            assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
+        }
+    }
+}
+
 /// Its reply comes when the turn is over.
 #[test]
 fn a_leader_that_is_slower_than_sections_lets_all_have_the_lock() {
