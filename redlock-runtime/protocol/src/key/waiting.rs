@@ -544,8 +544,12 @@ impl Key {
 
     fn on_change(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         let now = cx.now();
+        let hedge_delay = cx.nodes.hedge_delay();
+        let ahead = self.place().map(|place| place.ahead).unwrap_or_default();
+        // Of many that ask all nodes at once, none gets a majority: the time that nodes name for those ahead has an end.
+        let apart = (hedge_delay / 2).saturating_mul(ahead.count);
         // The release may be on its way to the leader, or the others tell of the same.
-        let soon = now.after(cx.nodes.hedge_delay());
+        let soon = now.after(hedge_delay + apart.saturating_sub(ahead.time()));
         let leader = self.place().and_then(|place| place.leader);
         let verdict = leader.and_then(|leader| self.last_refusal().verdicts.get(leader.0));
         let is_granted = verdict == Some(&Verdict::Ours);

@@ -107,6 +107,78 @@ fn a_process_that_has_won_without_the_leader_lets_those_who_wait_go_first() {
     }
 }
 
+/// Than if all had turns of the same length, whatever befalls the node that keeps the queue.
+#[test]
+fn no_process_waits_for_much_longer_than_its_share() {
+    use Behavior::{Dead, Delayed, Healthy, Refusing, Slow, Unresponsive};
+    let mut seed = 0_u64;
+    let mut draw = move |below: u64| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for case in 0..100 {
+        let clients = 2 + draw(9) as usize;
+        let nodes = 3 + 2 * draw(2) as usize;
+        let hold = [1, 5, 15, 25, 60, 150][draw(6) as usize] * HOP;
+        let pause = draw(6) as u32 * HOP;
+        let kind = draw(5);
+        let trouble = [
+            Healthy,
+            Dead,
+            Unresponsive,
+            Slow(3 * HOP),
+            Delayed(5 * HOP),
+            Refusing(Refuses::Writes),
+        ][draw(6) as usize];
+        let mut world = World::with_clients(nodes, clients);
+        let mut crowd = Crowd::default();
+        for client in 0..clients {
+            for node in 0..nodes {
+                world
+                    .client(client)
+                    .set_lag(node, Duration::from_micros(draw(1_500)));
+            }
+            let params = match (kind, client % 2) {
+                (1, _) => fair(LONG),
+                (2, 1) => shared(waiting(LONG)),
+                _ => waiting(LONG),
+            };
+            let keys = match (kind, client % 3) {
+                (3, 0) => &["a", "k"][..],
+                (3, 1) => &["a"],
+                _ => &["k"],
+            };
+            crowd.ask(
+                &mut world,
+                client,
+                1,
+                Wish::new(keys, params, hold).again(pause),
+            );
+            crowd.run_for(&mut world, draw(5) as u32 * HOP);
+        }
+        let began = world.now;
+        let share = (hold + 8 * HOP) * clients as u32;
+        crowd.run_for(&mut world, 6 * share);
+        world.behave([world.leader("k")], trouble);
+        crowd.run_for(&mut world, 6 * share);
+        let served = crowd.served();
+        // A fair lock waits for a silent leader for half the node timeout.
+        let most = 6 * share + params().round_timeout() / 2;
+        for client in 0..clients {
+            let own = served.iter().filter(|it| it.client == client);
+            let begins = own.map(|it| it.from).chain([world.now]);
+            let mut last = began;
+            for begin in begins {
+                let waited = begin.since(last);
+                assert!(waited <= most, "{case}: {client} of {clients}, {waited:?}");
+                last = begin;
+            }
+        }
+    }
+}
+
 /// Such a node keeps no queue: the next one does.
 #[test]
 fn a_leader_that_begins_to_refuse_votes_costs_no_process_its_share() {
