@@ -4,17 +4,19 @@
 use std::{
     io::{self, BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
     thread,
     time::Duration,
 };
 
 use crate::common::{
     NEVER, acquire_on_all, asks_for_a_lock, asks_for_its_record, await_release, await_state,
-    connect_by, unhurried,
+    connect, connect_by, unhurried,
 };
+use futures_util::future::join_all;
 use redlock_runtime::{LockError, NodeState, NodeVerdict, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, Mode, PATIENCE, Proxy, Server};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// After this a node that does not answer counts as silent, in tests that wait for that.
 const BRIEF: Duration = Duration::from_millis(200);
@@ -37,6 +39,33 @@ async fn a_minority_that_fails_costs_nothing() {
         for failing in 1..=2 {
             lose_a_minority(fail, failing).await;
         }
+    }
+}
+
+/// Of one key of three, that server kept the queue.
+#[tokio::test]
+async fn a_server_that_takes_no_writes_keeps_the_lock_from_no_process() {
+    const SECTIONS: usize = 40;
+    let cluster = Cluster::start(3);
+    let redlocks = join_all((0..4).map(|_| connect(&cluster))).await;
+    cluster[0].command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let of_key = async |key: String| {
+        let all = AtomicUsize::new(0);
+        let of_process = async |redlock: &Redlock| {
+            let mut own = 0;
+            while all.load(SeqCst) < SECTIONS {
+                let guard = redlock.lock(&key).wait(PATIENCE).acquire().await.unwrap();
+                sleep(Duration::from_millis(20)).await;
+                guard.release().await;
+                all.fetch_add(1, SeqCst);
+                own += 1;
+            }
+            own
+        };
+        join_all(redlocks.iter().map(of_process)).await
+    };
+    for counts in join_all((0..9).map(|key| of_key(key.to_string()))).await {
+        assert!(counts.iter().all(|own| *own > 2), "{counts:?}");
     }
 }
 
