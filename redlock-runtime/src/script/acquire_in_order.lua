@@ -4,6 +4,7 @@
 -- 1 or {first number, other process waits (1 or 0)}: granted, as by acquire.lua
 -- {as of held.lua; or -2 and '': the lock is free, but not for this one; then how many are ahead, their grace
 --   together as far as it is not over (if there are none that of the holder's place)}
+-- error: the server cannot write, and keeps no queue
 if overflow then
   return overflow
 end
@@ -36,6 +37,9 @@ if is_granted then
   keeps_place = ARGV[12] == '1' and mode == 'x'
 end
 
-keep_place(keeps_place, not value and not is_granted)
+local refused = keep_place(keeps_place, not value and not is_granted)
 if not is_granted then
+  if refused then
+    return refused
+  end
   standing = {#ahead, grace}

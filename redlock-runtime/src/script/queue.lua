@@ -66,7 +66,8 @@ local function pass()
   end
 end
 
--- No error from here on: what a process may not do, or for which there is no memory, is left undone.
+-- No error from here on: what a process may not do, or for which there is no memory, is left undone. What keeps the
+-- process from its place is returned.
 local function keep_place(stands, is_left)
   stands = stands and ARGV[9] ~= '0'
   if not is_left and free then
@@ -82,7 +83,8 @@ local function keep_place(stands, is_left)
   end
   if stands then
     local place = string.format('%s %.0f %.0f %s %s', ARGV[7], since, now + ARGV[9], ARGV[10], mode)
-    redis.pcall('HSET', queue, process, place)
+    local kept = redis.pcall('HSET', queue, process, place)
     redis.pcall('PEXPIRE', queue, 1000)
+    return type(kept) == 'table' and kept
   end
 end

@@ -32,7 +32,7 @@ pub(super) struct Claim {
     pub(super) keep_until: Option<Instant>,
     /// Its process has a place in the queue, to be given up with the key.
     pub(super) leaves: bool,
-    /// Another process was refused on one of the nodes, and waits.
+    /// Another process wants the lock: it was refused on a node and waits, or has had a key on one.
     pub(super) has_remote_waiter: bool,
     /// Another process was refused since the last round began that was meant to let the key live for longer.
     pub(super) is_waited_for: bool,
@@ -209,7 +209,7 @@ impl Claim {
             // gone from a majority for a while. So the key is not known to be there before it is read or extended
             // there: by then, the replies of nodes that were asked with it, or have lost the key, have been counted.
             Reply::PutBack => {
-                // Who had a key there has let go, and will ask again.
+                // Who had a key there has let go, and may ask again.
                 self.has_remote_waiter |= self.places[node.0].before == Has::Anothers;
             }
             Reply::Ours => self.on_known(node),

@@ -264,8 +264,8 @@ impl Key {
                 lead = claim.on_reply((node, request), ask, reply, now);
                 claim.watch_again(node, ask, reply, cx);
             }
-            // The turn is over. The leader is slower than its sections are.
-            (None, Ok(reply)) if reply.names_others() => self.contention().is_met(now),
+            // The turn is over: the way to the leader is longer than its sections. Others wait all the same.
+            (None, Ok(reply)) if reply.names_others() => self.contention().hear_of_others(now),
             _ => {}
         }
         // Before the vote is counted: it may be of this very round.

@@ -256,10 +256,11 @@ impl Place {
             }
             (count, _) => {
                 let half = self.pace() * count / 2;
-                let longest = match self.is_told {
-                    true => backoff::LONGEST_LOOK,
+                let longest = match (count, self.is_told) {
+                    (_, true) => backoff::LONGEST_LOOK,
+                    (1, false) => backoff::LONGEST_POLL_BEHIND,
                     // Those ahead may give up, and nobody tells. Who knows that they are slow has time.
-                    false => half.clamp(backoff::LONGEST_POLL_BEHIND, backoff::LONGEST_LOOK),
+                    _ => half.clamp(backoff::LONGEST_POLL_BEHIND, backoff::LONGEST_LOOK),
                 };
                 // The draw takes an eighth off. A look just before the next change would be of no use.
                 let half = (half + half / 8).saturating_mul(1 << doublings);
@@ -543,14 +544,16 @@ impl Key {
     }
 
     fn on_change(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        let hedge_delay = cx.nodes.hedge_delay();
-        let ahead = self.place().map(|place| place.ahead).unwrap_or_default();
+        let (now, hedge_delay) = (cx.now(), cx.nodes.hedge_delay());
+        let Some(waiter) = self.waiter() else {
+            return;
+        };
+        let Place { ahead, leader, .. } = waiter.place;
         // Of many that ask all nodes at once, none gets a majority: the time that nodes name for those ahead has an end.
-        let apart = (hedge_delay / 2).saturating_mul(ahead.count);
+        let before = ahead.count / waiter.params.permits.max(1);
+        let apart = (hedge_delay / 2).saturating_mul(before);
         // The release may be on its way to the leader, or the others tell of the same.
         let soon = now.after(hedge_delay + apart.saturating_sub(ahead.time()));
-        let leader = self.place().and_then(|place| place.leader);
         let verdict = leader.and_then(|leader| self.last_refusal().verdicts.get(leader.0));
         let is_granted = verdict == Some(&Verdict::Ours);
         let Front::BackingOff(backoff) = &mut self.front else {

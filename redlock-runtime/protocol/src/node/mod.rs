@@ -223,8 +223,8 @@ impl Node {
         }
     }
 
-    /// It has answered for a lock. Whether it is of use is said by that and not by its connection. One that also
-    /// answers with errors for some keys does not change from one to the other all the time.
+    /// It has answered for a lock. Whether it is of use is said by that and not by its connection. The state of one that
+    /// also answers with errors for some keys does not change from one to the other all the time.
     fn on_answer(&mut self, ask: Ask, reply: &Reply, out: &mut Out) {
         let is_refusal = match reply {
             // A key of another program says nothing of other keys, and a lost memory is found out by a probe.
@@ -294,7 +294,7 @@ impl Node {
         if matches!(self.standing, Standing::Up(known) if known == admission) {
             return;
         }
-        self.refused_at = None;
+        (self.refused_at, self.refuses_votes) = (None, false);
         self.standing = Standing::Up(admission);
         if self.suspended.is_none() {
             self.announce(NodeState::Up, out);
