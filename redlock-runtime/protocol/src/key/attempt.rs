@@ -326,7 +326,7 @@ impl Key {
             place.leave(cx);
         }
         if let Some(contention) = &mut self.contention {
-            contention.on_own_turn(is_led, attempt.waiter.section.is_part());
+            contention.on_own_turn(attempt.waiter.section.is_part());
         }
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         attempt.waiter.lost_attempts += 1;

@@ -1,8 +1,6 @@
 //! What a key knows of other processes that want it. No other process ever asks for most keys, and a process
 //! may hold a hundred thousand, so this is in a box that is made when a lock cannot be had at once.
 
-use std::mem;
-
 use super::{Key, permits};
 use crate::{action::Refusal, message::Ticket, time::Instant};
 
@@ -21,8 +19,6 @@ pub(super) struct Contention {
     pub(super) line: Option<Box<permits::Line>>,
     /// It is a permit that one of this process has or asks for.
     pub(super) slot: Option<permits::Slot>,
-    /// Somebody was heard of since the last turn, not only his key: that may be a dead one.
-    has_met: bool,
     /// To other keys of the same lock.
     pub(super) moves: Vec<permits::Move>,
     /// Why the last attempt failed: what a waiter is told that gives up.
@@ -30,27 +26,19 @@ pub(super) struct Contention {
 }
 
 impl Contention {
-    /// This process has its turn, by a grant of the leader or without one.
-    pub(super) fn on_own_turn(&mut self, is_led: bool, is_part: bool) {
+    /// This process has its turn.
+    pub(super) fn on_own_turn(&mut self, is_part: bool) {
         // The reason of an earlier outage says nothing of the next refusal.
         self.last_refusal = None;
         self.arrival = None;
         // Who waits for this process comes after it, so it goes on in order. But one of several keys in order would make
-        // an attempt of all of them wait for each; and beside a dead key on the leader, one who is alone would wait.
-        let has_met = mem::take(&mut self.has_met);
-        self.in_order_until
-            .take_if(|_| is_part || !is_led && !has_met);
+        // an attempt of all of them wait for each.
+        self.in_order_until.take_if(|_| is_part);
     }
 
     /// Its turn is over, and others wait.
     pub(super) fn on_turn_end(&mut self, now: Instant) {
         self.last_turn = Some(now);
-        self.hear_of_others(now);
-    }
-
-    /// Others wait, and this process may have its next turn before it asks again.
-    pub(super) fn hear_of_others(&mut self, now: Instant) {
-        self.has_met = true;
         self.is_met(now);
     }
 

@@ -265,7 +265,7 @@ impl Key {
                 claim.watch_again(node, ask, reply, cx);
             }
             // The turn is over: the way to the leader is longer than its sections. Others wait all the same.
-            (None, Ok(reply)) if reply.names_others() => self.contention().hear_of_others(now),
+            (None, Ok(reply)) if reply.names_others() => self.contention().is_met(now),
             _ => {}
         }
         // Before the vote is counted: it may be of this very round.

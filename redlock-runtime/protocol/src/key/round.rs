@@ -372,15 +372,19 @@ impl Round {
             return remaining(verdict);
         }
         let verdicts = self.ballot.verdicts();
-        let majority = quorum::majority(verdicts.len());
-        let is_held = self.holder().map_or(0, |owner| self.held_by(owner)) >= majority;
-        let holder = self.holder().filter(|_| is_held);
+        let holder = self.holder().filter(|_| self.is_held());
         let wait = |&(node, owner): &(NodeId, Option<Owner>)| match holder {
             // Beside the holder, others have only asked at the same time. They let go.
             Some(holder) if owner != holder => Some(Duration::ZERO),
             _ => remaining(&verdicts[node.0]),
         };
         wait_for(self.ballot.missing(), self.holders.iter().filter_map(wait))
+    }
+
+    /// One owner has a majority.
+    pub(super) fn is_held(&self) -> bool {
+        let majority = quorum::majority(self.ballot.verdicts().len());
+        self.holder().map_or(0, |owner| self.held_by(owner)) >= majority
     }
 
     pub(super) fn verdicts(&self) -> Vec<Verdict> {

@@ -111,6 +111,8 @@ pub(crate) struct Place {
     /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as
     /// they all said when they were asked; or another one has told of a change that the leader has not told of.
     doubts_from: Option<Instant>,
+    /// So often all have been asked, and none of those who met there had a majority.
+    doubts: u32,
 }
 
 impl Place {
@@ -120,6 +122,7 @@ impl Place {
             // All nodes were asked, so this is when enough of them will have dropped the key.
             let freed_after = round.retry_after().filter(|after| !after.is_zero());
             self.doubts_from = freed_after.map(|after| now.after(after).after(TICK));
+            self.doubts = if round.is_held() { 0 } else { self.doubts + 1 };
         }
         let looks = self.looks + 1;
         if let Some(ahead) = round.ahead {
@@ -552,8 +555,10 @@ impl Key {
         // Of many that ask all nodes at once, none gets a majority: the time that nodes name for those ahead has an end.
         let before = ahead.count / waiter.params.permits.max(1);
         let apart = (hedge_delay / 2).saturating_mul(before);
+        // Longer each time: what tells them are the keys of others that have doubted it, too.
+        let longer = hedge_delay * (1 << waiter.place.doubts.min(3));
         // The release may be on its way to the leader, or the others tell of the same.
-        let soon = now.after(hedge_delay + apart.saturating_sub(ahead.time()));
+        let soon = now.after(longer + apart.saturating_sub(ahead.time()));
         let verdict = leader.and_then(|leader| self.last_refusal().verdicts.get(leader.0));
         let is_granted = verdict == Some(&Verdict::Ours);
         let Front::BackingOff(backoff) = &mut self.front else {
@@ -568,6 +573,7 @@ impl Key {
         };
         let place = &mut backoff.waiter.place;
         let at = if leader == Some(node) {
+            place.doubts = 0;
             place.doubts_from.take_if(|at| *at <= soon);
             now.after(backoff.waiter.asks_after())
         } else if is_granted {
