@@ -637,3 +637,34 @@ impl Key {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_told_of_nothing_looks_again_by_the_pace_of_those_ahead() {
+        let millis = Duration::from_millis;
+        let look_after = |count, pace: u64| {
+            let place = Place {
+                ahead: Ahead {
+                    count,
+                    ..Ahead::default()
+                },
+                pace: Some(millis(pace)),
+                // Nothing has changed for long.
+                looks: 9,
+                ..Place::default()
+            };
+            place.look_after()
+        };
+        // Fast ones may give up as well, and so may one alone.
+        for (count, pace) in [(1, 5_000), (2, 4), (2, 50), (40, 4)] {
+            assert_eq!(look_after(count, pace), backoff::LONGEST_POLL_BEHIND);
+        }
+        assert_eq!(look_after(4, 150), millis(300));
+        for (count, pace) in [(2, 5_000), (40, 300)] {
+            assert_eq!(look_after(count, pace), backoff::LONGEST_LOOK);
+        }
+    }
+}

@@ -238,6 +238,26 @@ fn without_news_a_free_lock_is_found_after_a_pause() {
     world.assert_within(Duration::from_millis(64) + 4 * ROUND_TRIP, freed);
 }
 
+#[test]
+fn a_leader_that_has_refused_votes_is_asked_first_again_once_it_has_been_admitted_anew() {
+    let mut world = World::new(3);
+    let leader = world.leader("k");
+    let asks_first = |world: &mut World, section| {
+        let before = world.sends(is_acquire).len();
+        world.lock(section, "k", fair(LONG));
+        world.release(section);
+        world.sends(is_acquire)[before].1.0
+    };
+    assert_eq!(asks_first(&mut world, 1), leader);
+    world.behave([leader], Behavior::Refusing(Refuses::Writes));
+    assert_eq!(asks_first(&mut world, 2), leader);
+    assert_ne!(asks_first(&mut world, 3), leader);
+    world.behave([leader], Behavior::Healthy);
+    world.restart_empty(leader);
+    world.votes_again(leader);
+    assert_eq!(asks_first(&mut world, 4), leader);
+}
+
 /// One who waits reads the key at the others, too.
 #[test]
 fn without_news_a_leader_that_deletes_nothing_is_doubted_soon() {

@@ -340,3 +340,22 @@ fn renewals_that_never_end_are_one_round_at_a_time() {
     let requests = sent(&world) - before;
     assert!(requests <= 3 * 2 * 500, "{requests} requests in a second");
 }
+
+/// Where too few nodes are left for anybody, each who asks them leaves keys there for a moment, and the others are told.
+#[test]
+fn a_lock_that_nobody_can_have_is_asked_for_less_and_less_often() {
+    const CLIENTS: usize = 20;
+    const SECONDS: usize = 5;
+    let mut world = World::with_clients(4, CLIENTS);
+    for &node in &world.order("k")[..2] {
+        world.occupy(node, "k", Owner(node as u128), Duration::from_secs(600));
+    }
+    for client in 0..CLIENTS {
+        world.client(client).ask(1, "k", waiting(60 * LEASE));
+    }
+    world.run_for(Duration::from_secs(2));
+    let before = world.sent();
+    world.run_for(Duration::from_secs(SECONDS as u64));
+    let each = (world.sent() - before) / CLIENTS / SECONDS;
+    assert!(each <= 100, "{each} requests a second");
+}

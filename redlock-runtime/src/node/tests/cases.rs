@@ -290,10 +290,12 @@ fn a_server_without_memory_grants_nothing_and_deletes_all_the_same() {
     assert_eq!(ask(&mut connection, &release(US)), Reply::Deleted);
 }
 
-/// Who reads the key of its line would never find one, and ask again and again.
+/// It keeps no queue. Who reads the key of a line would never find one, and ask again and again.
 #[test]
-fn a_server_that_cannot_write_says_so_to_those_who_wait_for_a_permit() {
+fn a_server_that_cannot_write_says_so_to_those_who_wait() {
     let (_server, mut connection) = voting();
+    let held = ask(&mut connection, &acquire(THEM));
+    assert!(matches!(held, Reply::Granted { .. }), "{held:?}");
     command(&mut connection, &["SET", "k#__redlock:0", "x"]);
     command(&mut connection, &["REPLICAOF", "127.0.0.1", "1"]);
     let stand = Request::Stand(Stand {
@@ -304,8 +306,12 @@ fn a_server_that_cannot_write_says_so_to_those_who_wait_for_a_permit() {
         needs_several: false,
         ticket: ticket_for(1_000),
     });
-    let reply = ask(&mut connection, &stand);
-    assert!(is_refused(&reply, "READONLY"), "{reply:?}");
+    for request in [stand, in_order(acquire(US), 1_000)] {
+        let reply = ask(&mut connection, &request);
+        assert!(is_refused(&reply, "READONLY"), "{reply:?}");
+    }
+    let reply = ask(&mut connection, &in_order(acquire(US), 0));
+    assert!(matches!(reply, Reply::Held { .. }), "{reply:?}");
 }
 
 #[test]
