@@ -224,7 +224,7 @@ impl Round {
             return Progress::Failed(Failure::Outage(outage(self.ballot.verdicts())));
         }
         let majority = quorum::majority(self.ballot.verdicts().len());
-        let most = self.holder().map_or(0, |owner| self.held_by(owner));
+        let most = self.most_of_one();
         // An owner with a majority may have the lock, so it is none of several that have met.
         if most >= majority {
             Progress::Failed(Failure::Held)
@@ -383,8 +383,12 @@ impl Round {
 
     /// One owner has a majority.
     pub(super) fn is_held(&self) -> bool {
-        let majority = quorum::majority(self.ballot.verdicts().len());
-        self.holder().map_or(0, |owner| self.held_by(owner)) >= majority
+        self.most_of_one() >= quorum::majority(self.ballot.verdicts().len())
+    }
+
+    /// How many nodes have refused because of the owner that has most of them.
+    fn most_of_one(&self) -> usize {
+        self.holder().map_or(0, |owner| self.held_by(owner))
     }
 
     pub(super) fn verdicts(&self) -> Vec<Verdict> {

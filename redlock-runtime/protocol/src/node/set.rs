@@ -147,12 +147,13 @@ impl Nodes {
         now: Instant,
     ) -> Vec<NodeId> {
         let mut order: Vec<NodeId> = self.able(key, now).collect();
-        order.sort_by_key(|&node| match useful_first {
-            true => {
-                self.is_silent(node, patience, now)
-                    || self.nodes[node.0].was_of_no_use(patience, now)
-            }
-            false => self.keeps_no_queue(node, patience, now),
+        order.sort_by_key(|&node| {
+            let this = &self.nodes[node.0];
+            let is_of_no_use = match useful_first {
+                true => this.was_of_no_use(patience, now),
+                false => this.refuses_votes,
+            };
+            is_of_no_use || self.is_silent(node, patience, now)
         });
         order
     }
@@ -164,12 +165,10 @@ impl Nodes {
         patience: impl Fn(NodeId) -> Duration,
         now: Instant,
     ) -> Option<NodeId> {
-        let keeps_none = |node: &NodeId| self.keeps_no_queue(*node, patience(*node), now);
+        let keeps_none = |node: &NodeId| {
+            self.nodes[node.0].refuses_votes || self.is_silent(*node, patience(*node), now)
+        };
         self.able(key, now).min_by_key(keeps_none)
-    }
-
-    fn keeps_no_queue(&self, node: NodeId, patience: Duration, now: Instant) -> bool {
-        self.nodes[node.0].refuses_votes || self.is_silent(node, patience, now)
     }
 
     /// Those that vote, in the order in which all processes ask them for this key.

@@ -20,6 +20,17 @@ fn wish(key: &str, hold: Duration) -> Wish {
     Wish::new(&[key], waiting(LONG), hold)
 }
 
+/// Each asks so long after the one before. How many sections each has had after this time.
+fn sections(world: &mut World, wishes: &[Wish], apart: Duration, time: Duration) -> Vec<usize> {
+    let mut crowd = Crowd::default();
+    for (client, wish) in wishes.iter().enumerate() {
+        crowd.ask(world, client, 1, wish.clone());
+        crowd.run_for(world, apart);
+    }
+    crowd.run_for(world, time);
+    counts(&crowd.served(), wishes.len())
+}
+
 fn share(sections: &[Served], client: usize) -> Duration {
     let of_client = sections.iter().filter(|section| section.client == client);
     of_client.map(|it| it.until.since(it.from)).sum()
@@ -73,17 +84,15 @@ fn a_process_that_is_told_last_gets_its_share() {
     for nodes in [3, 5] {
         for clients in [2, 3, 5, 8] {
             let mut world = World::with_clients(nodes, clients);
-            let mut crowd = Crowd::default();
             for client in 0..clients {
                 for node in 0..nodes {
                     let lag = Duration::from_micros((client as u64 * 7 + node as u64 * 13) % 5);
                     world.client(client).set_lag(node, 100 * lag);
                 }
-                let wish = wish("k", HOP).again(Duration::ZERO);
-                crowd.ask(&mut world, client, 1, wish);
             }
-            crowd.run_for(&mut world, Duration::from_secs(8));
-            let counts = counts(&crowd.served(), clients);
+            let wishes = vec![wish("k", HOP).again(Duration::ZERO); clients];
+            let time = Duration::from_secs(8);
+            let counts = sections(&mut world, &wishes, Duration::ZERO, time);
             let mean = counts.iter().sum::<usize>() / clients;
             let is_fair = |own: &usize| mean / 2 <= *own && *own <= 2 * mean;
             assert!(counts.iter().all(is_fair), "{nodes} nodes: {counts:?}");
@@ -96,13 +105,9 @@ fn a_process_that_is_told_last_gets_its_share() {
 fn a_process_that_has_won_without_the_leader_lets_those_who_wait_go_first() {
     for (clients, hops) in [(10, 100), (20, 300)] {
         let mut world = World::with_clients(5, clients);
-        let mut crowd = Crowd::default();
-        for client in 0..clients {
-            let wish = wish("k", hops * HOP).again(3 * HOP);
-            crowd.ask(&mut world, client, 1, wish);
-        }
-        crowd.run_for(&mut world, clients as u32 * hops * HOP);
-        let counts = counts(&crowd.served(), clients);
+        let wishes = vec![wish("k", hops * HOP).again(3 * HOP); clients];
+        let time = clients as u32 * hops * HOP;
+        let counts = sections(&mut world, &wishes, Duration::ZERO, time);
         assert!(counts.iter().all(|count| *count <= 2), "{counts:?}");
     }
 }
@@ -207,18 +212,10 @@ fn a_leader_that_is_slower_than_sections_lets_all_have_the_lock() {
     let mut world = World::with_clients(3, 3);
     let leader = world.leader("k");
     world.behave([leader], Behavior::Slow(3 * HOP));
-    let mut crowd = Crowd::default();
-    for client in 0..3 {
-        let params = match client {
-            1 => shared(waiting(LONG)),
-            _ => waiting(LONG),
-        };
-        let wish = Wish::new(&["k"], params, HOP).again(Duration::ZERO);
-        crowd.ask(&mut world, client, 1, wish);
-        crowd.run_for(&mut world, HOP / 2);
-    }
-    crowd.run_for(&mut world, 300 * HOP);
-    let counts = counts(&crowd.served(), 3);
+    let wait = waiting(LONG);
+    let wishes = [wait, shared(wait), wait]
+        .map(|params| Wish::new(&["k"], params, HOP).again(Duration::ZERO));
+    let counts = sections(&mut world, &wishes, HOP / 2, 300 * HOP);
     assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
 }
 
@@ -230,33 +227,31 @@ fn a_dead_key_on_the_leader_costs_no_process_its_share() {
         let mut world = World::with_clients(5, CLIENTS);
         let leader = world.leader("k");
         world.occupy(leader, "k", Owner(7), Duration::from_secs(600));
-        let mut crowd = Crowd::default();
-        for client in 0..CLIENTS {
-            let wish = wish("k", 60 * HOP).again(pause * HOP);
-            crowd.ask(&mut world, client, 1, wish);
-            crowd.run_for(&mut world, HOP / 2);
-        }
-        crowd.run_for(&mut world, Duration::from_secs(10));
-        let counts = counts(&crowd.served(), CLIENTS);
+        let wishes = vec![wish("k", 60 * HOP).again(pause * HOP); CLIENTS];
+        let counts = sections(&mut world, &wishes, HOP / 2, Duration::from_secs(10));
         assert!(counts.iter().all(|count| *count > 2), "{counts:?}");
     }
+}
+
+/// They ask one after the other, although nodes name 40 ms at most for all those ahead.
+#[test]
+fn a_dead_key_on_the_leader_leaves_a_crowd_in_order() {
+    let mut world = World::with_clients(5, 80);
+    let leader = world.leader("k");
+    world.occupy(leader, "k", Owner(7), Duration::from_secs(600));
+    let wishes = vec![wish("k", 5 * HOP).again(3 * HOP); 80];
+    let counts = sections(&mut world, &wishes, HOP / 4, Duration::from_secs(6));
+    let (least, most) = (counts.iter().min(), counts.iter().max());
+    assert!(most <= least.map(|least| 2 * least).as_ref(), "{counts:?}");
 }
 
 #[test]
 fn a_reader_gets_in_between_the_sections_of_a_writer() {
     for hops in [60, 150] {
         let mut world = World::with_clients(5, 2);
-        let mut crowd = Crowd::default();
-        for (client, params) in [waiting(LONG), shared(waiting(LONG))]
-            .into_iter()
-            .enumerate()
-        {
-            let wish = Wish::new(&["k"], params, hops * HOP).again(3 * HOP);
-            crowd.ask(&mut world, client, 1, wish);
-            crowd.run_for(&mut world, 4 * HOP);
-        }
-        crowd.run_for(&mut world, 30 * hops * HOP);
-        let counts = counts(&crowd.served(), 2);
+        let wishes = [waiting(LONG), shared(waiting(LONG))]
+            .map(|params| Wish::new(&["k"], params, hops * HOP).again(3 * HOP));
+        let counts = sections(&mut world, &wishes, 4 * HOP, 30 * hops * HOP);
         assert!(counts.iter().all(|count| *count > 8), "{counts:?}");
     }
 }
@@ -266,19 +261,16 @@ fn a_reader_gets_in_between_the_sections_of_a_writer() {
 fn who_wants_one_of_two_keys_gets_its_share() {
     for pattern in 0..3 {
         let mut world = World::with_clients(3, 3);
-        let mut crowd = Crowd::default();
-        for (client, keys) in [&["a", "k"][..], &["k"], &["a"]].into_iter().enumerate() {
+        for client in 0..3 {
             for node in 0..3 {
                 let lag = (client as u64 * 5 + node as u64 * 7 + pattern) * 11 % 15;
                 let lag = Duration::from_micros(100 * lag);
                 world.client(client).set_lag(node, lag);
             }
-            let wish = Wish::new(keys, waiting(LONG), 25 * HOP).again(Duration::ZERO);
-            crowd.ask(&mut world, client, 1, wish);
-            crowd.run_for(&mut world, HOP);
         }
-        crowd.run_for(&mut world, 1_200 * HOP);
-        let counts = counts(&crowd.served(), 3);
+        let wishes = [&["a", "k"][..], &["k"], &["a"]]
+            .map(|keys| Wish::new(keys, waiting(LONG), 25 * HOP).again(Duration::ZERO));
+        let counts = sections(&mut world, &wishes, HOP, 1_200 * HOP);
         assert!(counts.iter().all(|count| *count > 8), "{counts:?}");
     }
 }
