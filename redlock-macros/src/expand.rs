@@ -243,9 +243,9 @@ fn member(key: &Template, names: &[String]) -> TokenStream {
     match &key.kind {
         Kind::Exclusive => quote_spanned!(mixed()=> __redis_lock::ListedKey::exclusive(#text)),
         Kind::Shared => quote_spanned!(mixed()=> __redis_lock::ListedKey::shared(#text)),
-        Kind::Permits(count) => {
-            let count = permits_of_member(count);
-            quote_spanned!(mixed()=> __redis_lock::ListedKey::permits(#text, #count))
+        Kind::Permits(permits) => {
+            let permits = permits_of_member(permits);
+            quote_spanned!(mixed()=> __redis_lock::ListedKey::permits(#text, #permits))
         }
     }
 }

@@ -111,8 +111,9 @@ mod tokens;
 /// ```
 ///
 /// Up to 16 keys are locked, all or none, without deadlock whatever their order. Duplicates are locked once. In the list,
-/// `shared("a")` shares a key with its other readers, and `permits("a", 3)` takes one of its permits. Not with the
-/// arguments `at_least`, `shared`, `permits` or `fair`. [`Redlock::lock_all`] describes cost and limits.
+/// `shared("a")` shares a key with its other readers. `permits("a", 3)` takes one of its permits, and
+/// `permits("a", 3, weight = 2)` two. Not with the arguments `at_least`, `shared`, `permits` or `fair`.
+/// [`Redlock::lock_all`] describes cost and limits.
 ///
 /// # Readers and writers
 ///

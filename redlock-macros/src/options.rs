@@ -232,20 +232,21 @@ fn count(given: &Given<u32>) -> Value {
 }
 
 /// Of one among several keys.
-pub(crate) fn permits_of_member(count: &Given<u32>) -> TokenStream {
-    match self::count(count) {
+pub(crate) fn permits_of_member((permits, weight): &(Given<u32>, Given<u32>)) -> TokenStream {
+    let (of_permits, of_weight) = (count(permits), count(weight));
+    let (permits, weight) = (&of_permits.2, &of_weight.2);
+    let value = quote_spanned!(mixed()=> (#permits, #weight));
+    let is_later = of_weight.0 > of_permits.0;
+    let (stage, place, _) = if is_later { of_weight } else { of_permits };
+    let check = quote_spanned!(at(place)=> __redis_lock::check_permits(#value));
+    match stage {
         // An item, because `cargo check` does not evaluate an inline constant.
-        (Stage::Compilation, place, value) => {
-            let value = quote_spanned!(at(place)=> __redis_lock::check_permits(#value));
-            quote_spanned!(mixed()=> {
-                const __PERMITS: __redis_lock::std::primitive::u32 = #value;
-                __PERMITS
-            })
-        }
-        (Stage::Instance, place, value) => {
-            quote_spanned!(at(place)=> const { __redis_lock::check_permits(#value) })
-        }
-        (.., value) => value,
+        Stage::Compilation => quote_spanned!(mixed()=> {
+            const __PERMITS: (__redis_lock::std::primitive::u32, __redis_lock::std::primitive::u32) = #check;
+            __PERMITS
+        }),
+        Stage::Instance => quote_spanned!(at(place)=> const { #check }),
+        Stage::Expansion | Stage::Call => value,
     }
 }
 

@@ -104,10 +104,11 @@ impl ListedKey {
         listed
     }
 
-    pub fn permits(key: impl Into<Key>, count: u32) -> Self {
+    /// Some of how many, and how many.
+    pub fn permits(key: impl Into<Key>, permits: (u32, u32)) -> Self {
         let mut listed = Self::exclusive(key);
-        listed.member.permits = count;
-        listed.problem = permits_problem(count).map(|problem| problem.fact());
+        (listed.member.permits, listed.member.weight) = permits;
+        listed.problem = permits_problem(permits).map(|problem| problem.fact());
         listed
     }
 }
@@ -176,15 +177,15 @@ pub const fn is_over<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(error) if election::is_over(error))
 }
 
-/// The number of permits of one among several keys, if it is a constant.
+/// The number of permits of one among several keys, and how many are taken, if they are constants.
 ///
 /// # Panics
 /// With what is wrong with it, while compiling.
 #[track_caller]
-pub const fn check_permits(count: u32) -> u32 {
-    match permits_problem(count) {
+pub const fn check_permits(permits: (u32, u32)) -> (u32, u32) {
+    match permits_problem(permits) {
         Some(problem) => panic!("{}", problem.fact()),
-        None => count,
+        None => permits,
     }
 }
 

@@ -22,6 +22,14 @@ async fn constant_of_zero() -> Result<(), LockError> {
     Ok(())
 }
 
+#[redis_lock(key = ["a", permits("b", 3, weight = NONE)])]
+async fn constant_weight_of_zero() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = [permits("b", 3, weight = 4), "c"])]
+async fn weight_too_large() {}
+
 #[redis_lock(key = ["a", shared "b"])]
 async fn parentheses_missing() {}
 

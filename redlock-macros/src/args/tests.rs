@@ -117,7 +117,7 @@ fn several_keys_are_a_list() {
         (r#"key = ["a", "b",]"#, 2),
         (r#"key = [shared("a")]"#, 1),
         (
-            r#"key = ["a:{x}", shared("b",), permits("c", 3), permits("d", MOST)], renew"#,
+            r#"key = ["a:{x}", shared("b",), permits("c", 3), permits("d", MOST, weight = 2,)], renew"#,
             4,
         ),
     ] {
@@ -133,13 +133,19 @@ fn several_keys_are_a_list() {
             r#"key = [permits("a", 0)]"#,
             &["a lock has 1 to 1024 permits"],
         ),
+        (
+            r#"key = [permits("a", 3, weight = 0)]"#,
+            &["a lock has 1 to 1024 permits"],
+        ),
     ]);
     for wrong in [
         r#"shared("a", 3)"#,
         r#"permits("a", 3, 4)"#,
+        r#"permits("a", 3, wait = 4)"#,
         r#"permits(3, "a")"#,
     ] {
-        let message = "a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`";
+        let message = "a key of a list is `\"..\"`, `shared(\"..\")`, `permits(\"..\", 3)` or \
+                       `permits(\"..\", 3, weight = 2)`";
         assert_eq!(mistakes(&format!("key = [{wrong}]")), [message], "{wrong}");
     }
     let many: Vec<String> = (0..17).map(|key| format!("\"{key}\"")).collect();

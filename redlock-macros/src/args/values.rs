@@ -20,7 +20,7 @@ fn rest(input: ParseStream) -> Result<TokenStream> {
 const PERMITS: RangeInclusive<u32> = 1..=1_024;
 
 /// How many there are, or are taken at once.
-pub(super) fn permits(
+pub(super) fn count(
     name: impl Display,
     input: ParseStream,
     arguments: &[String],
@@ -62,6 +62,8 @@ pub(super) fn no_value(name: &Ident, input: ParseStream) -> Result<()> {
 
 /// As in the runtime.
 const MOST_KEYS: usize = 16;
+
+syn::custom_keyword!(weight);
 
 /// Of a key in a list.
 const MODES: [&str; 2] = ["shared", "permits"];
@@ -117,7 +119,7 @@ fn list_of_keys(list: ParseStream, place: Span, arguments: &[String]) -> Result<
     }
 }
 
-const MEMBER: &str = "a key of a list is `\"..\"`, `shared(\"..\")` or `permits(\"..\", 3)`";
+const MEMBER: &str = "a key of a list is `\"..\"`, `shared(\"..\")`, `permits(\"..\", 3)` or `permits(\"..\", 3, weight = 2)`";
 
 fn member(list: ParseStream, arguments: &[String]) -> Result<Template> {
     if list.peek(LitStr) {
@@ -157,8 +159,15 @@ fn of_mode(
         if more.is_none() || content.is_empty() {
             return wrong();
         }
-        key.kind = Kind::Permits(permits("permits", content, arguments)?);
+        let permits = count("permits", content, arguments)?;
         content.parse::<Option<Token![,]>>()?;
+        let mut weight = Given::Known(1);
+        if content.parse::<Option<weight>>()?.is_some() {
+            content.parse::<Token![=]>()?;
+            weight = count("weight", content, arguments)?;
+            content.parse::<Option<Token![,]>>()?;
+        }
+        key.kind = Kind::Permits(Box::new((permits, weight)));
     }
     if content.is_empty() { Ok(key) } else { wrong() }
 }

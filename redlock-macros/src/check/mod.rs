@@ -7,7 +7,7 @@ use crate::args::{Args, Renew};
 use crate::duration::Known;
 use crate::function::Function;
 use crate::given::Given;
-use crate::key::{Ambiguity, Template};
+use crate::key::{Ambiguity, Kind, Template};
 use crate::mistakes::Mistakes;
 use crate::suggest;
 
@@ -52,13 +52,16 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
         mistakes.add_at(span, message);
     }
     if let Some(span) = args.given("weight") {
-        let known = |given: &Option<Given<u32>>| given.as_ref().and_then(Given::known).copied();
-        let most = known(&args.permits).unwrap_or(u32::MAX);
         if !args.intended("permits") {
             let message = "`weight` says how many of the `permits` a call takes; add `permits`";
             mistakes.add_at(span, message);
-        } else if known(&args.weight).is_some_and(|weight| weight > most) {
-            mistakes.add_at(span, "`weight` must be at least 1, and at most `permits`");
+        }
+        let (weight, permits) = (args.weight.as_ref(), args.permits.as_ref());
+        check_weight(weight.zip(permits), span, mistakes);
+    }
+    for key in args.keys.iter().flatten() {
+        if let Kind::Permits(permits) = &key.kind {
+            check_weight(Some((&permits.1, &permits.0)), key.span(), mistakes);
         }
     }
     for (name, other) in EXCLUDED {
@@ -77,6 +80,17 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
         }
     }
     durations(args, mistakes);
+}
+
+fn check_weight(
+    of_permits: Option<(&Given<u32>, &Given<u32>)>,
+    span: Span,
+    mistakes: &mut Mistakes,
+) {
+    let known = of_permits.and_then(|(weight, permits)| weight.known().zip(permits.known()));
+    if known.is_some_and(|(weight, permits)| weight > permits) {
+        mistakes.add_at(span, "`weight` must be at least 1, and at most `permits`");
+    }
 }
 
 /// The least number of milliseconds between two renewals, as in the runtime.

@@ -27,7 +27,8 @@ pub(crate) struct Template {
 pub(crate) enum Kind {
     Exclusive,
     Shared,
-    Permits(Given<u32>),
+    /// Of how many, and how many of them.
+    Permits(Box<(Given<u32>, Given<u32>)>),
 }
 
 enum Piece {

@@ -76,10 +76,11 @@ macro_rules! refuse {
 }
 
 /// What is wrong with a number of permits.
-pub(crate) const fn permits_problem(count: u32) -> Option<OptionProblem> {
-    let is_fit = *PERMITS.start() <= count && count <= *PERMITS.end();
+pub(crate) const fn permits_problem((permits, weight): (u32, u32)) -> Option<OptionProblem> {
+    let is_fit = *PERMITS.start() <= permits && permits <= *PERMITS.end();
     refuse! {
         "permits", if !is_fit => "a lock has 1 to 1024 permits";
+        "weight", if weight < 1 || weight > permits => "`weight` must be at least 1, and at most `permits`";
     }
     None
 }
@@ -126,20 +127,15 @@ impl Options {
                     "`at_least` is longer than `expire`; the nodes keep the lock of a process that crashes no longer than that";
             }
         }
-        if let Some(count) = self.permits
-            && let Some(problem) = permits_problem(count)
-        {
-            return Some(problem);
+        let weight = match self.weight {
+            Some(weight) => weight,
+            None => 1,
+        };
+        if let Some(permits) = self.permits {
+            return permits_problem((permits, weight));
         }
-        if let Some(weight) = self.weight {
-            let most = match self.permits {
-                Some(permits) => permits,
-                None => 0,
-            };
-            refuse! {
-                "weight", if self.permits.is_none() => "`weight` says how many of the `permits` a call takes; add `permits`";
-                "weight", if weight < 1 || weight > most => "`weight` must be at least 1, and at most `permits`";
-            }
+        refuse! {
+            "weight", if self.weight.is_some() => "`weight` says how many of the `permits` a call takes; add `permits`";
         }
         None
     }

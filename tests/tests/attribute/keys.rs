@@ -218,7 +218,7 @@ async fn named(redlock: &Redlock, name: &str) -> Result<Option<()>, LockError> {
 const EXPORTS: u32 = 2;
 
 #[redis_lock(
-    key = ["order:{id}", shared("prices"), permits("exports", EXPORTS), permits("slots", slots)],
+    key = ["order:{id}", shared("prices"), permits("exports", EXPORTS), permits("slots", slots, weight = 2)],
     via = redlock,
     when_held = Ok(false)
 )]
@@ -234,10 +234,10 @@ async fn what_others_get(redlock: Redlock, id: u64) {
     redlock.lock("prices").acquire().await.unwrap_err();
     let order = format!("order:{id}");
     redlock.lock(&order).acquire().await.unwrap_err();
-    for name in ["exports", "slots"] {
-        let of_two = redlock.lock(name).permits(2);
-        let _second = of_two.acquire().await.unwrap();
-        of_two.acquire().await.unwrap_err();
+    for (name, permits) in [("exports", 2), ("slots", 3)] {
+        let of_all = redlock.lock(name).permits(permits);
+        let _last = of_all.acquire().await.unwrap();
+        of_all.acquire().await.unwrap_err();
     }
 }
 
@@ -261,12 +261,12 @@ async fn the_only_key_of_a_list_can_be_shared() {
 #[tokio::test]
 async fn each_key_of_a_list_is_locked_in_its_own_way() {
     let redlock = install().await;
-    assert!(export(&redlock, 7, 2).await.unwrap());
+    assert!(export(&redlock, 7, 3).await.unwrap());
     let writer = redlock.lock("prices").acquire().await.unwrap();
-    assert!(!export(&redlock, 7, 2).await.unwrap());
+    assert!(!export(&redlock, 7, 3).await.unwrap());
     let _ = writer.release().await;
-    assert!(export(&redlock, 7, 2).await.unwrap());
-    for slots in [0, 1_025] {
+    assert!(export(&redlock, 7, 3).await.unwrap());
+    for slots in [0, 1, 1_025] {
         let refused = export(&redlock, 7, slots).await.unwrap_err();
         assert!(matches!(refused, LockError::Config(_)), "{refused}");
     }
