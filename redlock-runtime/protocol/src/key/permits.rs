@@ -47,6 +47,8 @@ pub(super) struct Line {
     place: Place,
     /// So many attempts have got no slot since one has.
     losses: u32,
+    /// The last slot that was lost so.
+    lost: Option<u32>,
     /// No caller asks before: those that take turns at it would ask as often as nodes reply.
     rests_until: Option<Instant>,
 }
@@ -183,9 +185,11 @@ impl Key {
     /// A slot that this process neither has nor asks for. Drawn, so that processes that come at once ask for different
     /// ones, and one that gets no slot asks for another one next.
     fn draw_slot(&mut self, permits: u32, cx: &mut Cx<'_>) -> Option<u32> {
-        let start = (cx.random() % u128::from(permits)) as u32;
-        let mut slots = (start..start + permits).map(|slot| slot % permits);
+        let drawn = (cx.random() % u128::from(permits)) as u32;
         let line = self.line()?;
+        // The leader may not know yet who has got that one.
+        let start = line.lost.map_or(drawn, |lost| lost % permits + 1);
+        let mut slots = (start..start + permits).map(|slot| slot % permits);
         slots.find(|slot| !line.busy.contains(slot))
     }
 
@@ -425,7 +429,7 @@ impl Key {
             }
         }
         let losses = self.line().map_or(0, |line| {
-            line.losses += 1;
+            (line.losses, line.lost) = (line.losses + 1, Some(slot));
             line.losses
         });
         if is_outage {
@@ -487,7 +491,7 @@ impl Key {
         self.forget(slot);
         if let Some(line) = self.line() {
             // It was to be had, whatever kept others of this process from one.
-            (line.losses, line.rests_until) = (0, None);
+            (line.losses, line.lost, line.rests_until) = (0, None, None);
         }
         if was_waited_for {
             self.contention().on_turn_end(cx.now());

@@ -474,6 +474,28 @@ fn a_node_that_has_lost_ones_own_slots_shows_the_free_one() {
     }
 }
 
+/// The leader has lost the key of the slot that another process has, and calls it free.
+#[test]
+fn who_has_lost_a_slot_asks_for_another_one_next() {
+    let mut world = World::with_clients(3, 2);
+    let leader = world.leader(&line_key("k"));
+    for section in (0..40).step_by(2) {
+        hold(&mut world, 0, section..section + 1, 2);
+        for slot in slots(2) {
+            world.nodes[leader].forget_key(&slot);
+        }
+        let before = world.client(1).sends(is_acquire).len();
+        world.client(1).ask_permit(section + 1, 2, params());
+        world.client(1).granted(section + 1);
+        // For the one that is taken and for the one that is free.
+        let asked = world.client(1).sends(is_acquire).len() - before;
+        assert!(asked <= 6, "{asked}");
+        world.client(0).end(section);
+        world.client(1).end(section + 1);
+        world.run_for(10 * HOP);
+    }
+}
+
 /// No node tells a process of what it has deleted itself.
 #[test]
 fn a_permit_that_is_released_late_goes_to_the_next_caller_of_the_process() {
