@@ -32,7 +32,6 @@ impl Key {
             return;
         };
         // Another key of the section brought the larger token, and none that follows here may be below it.
-        held.token = held.token.max(token);
         held.block.pass(token);
         if let Some(section) = held.section(id) {
             section.limit_hold(max_hold, now);

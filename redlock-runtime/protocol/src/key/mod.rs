@@ -386,7 +386,7 @@ impl Key {
         let Front::Held(mut held) = self.take_front() else {
             return;
         };
-        while let Some(section) = held.sections.take(|_| true) {
+        for section in held.sections.drain(..) {
             cx.answer(section.id, Answer::Over(loss.clone()));
             // Told, but not gone: its body may still run, on this thread or another.
             self.over.push(section.over(held.claim.owner));

@@ -160,7 +160,7 @@ impl Held {
     /// Sets the key on a node that votes, unless it is there. Gives no vote.
     pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         // Without a section, nobody needs the key there.
-        let first = self.sections.iter().next();
+        let first = self.sections.first();
         let Some(section) = first.filter(|_| cx.nodes.is_up(node)) else {
             return;
         };

@@ -33,7 +33,7 @@ use super::{
     Front, Key,
     claim::Claim,
     cx::Cx,
-    few::{Few, OneOrFew},
+    few::Few,
     queue::Queue,
     release::{Report, Reports},
     round::Round,
@@ -76,7 +76,7 @@ pub(super) const REJOIN: Duration = Duration::from_millis(50);
 pub(super) struct Held {
     pub(super) claim: Claim,
     /// One at the most, unless the turn is shared.
-    pub(super) sections: OneOrFew<Section>,
+    pub(super) sections: Vec<Section>,
     /// No reader joins before, if the nodes would have to be asked.
     pub(super) join_at: Instant,
     pub(super) began: Instant,
@@ -89,8 +89,6 @@ pub(super) struct Held {
     pub(super) block: Block,
     /// Before the first request of the round that brought the block.
     pub(super) block_at: Instant,
-    /// The last token that was handed out.
-    pub(super) token: Token,
     pub(super) refresh: Option<Box<Round>>,
     /// What to propose at the least, if the last round did not agree on a block.
     pub(super) least_proposal: Token,
@@ -114,7 +112,8 @@ impl Held {
         claim.is_single = cx.out.settings.mixed_fleet || round.question.params.is_fair;
         Self {
             claim,
-            sections: OneOrFew::default(),
+            // Most turns have no more at a time.
+            sections: Vec::with_capacity(1),
             join_at: cx.now(),
             began: cx.now(),
             took: cx.now().since(round.started).into(),
@@ -122,7 +121,6 @@ impl Held {
             ttl: round.question.params.key_ttl().into(),
             block: block.unwrap_or_default(),
             block_at: round.started,
-            token: Token::default(),
             refresh: None,
             least_proposal: Token::default(),
             failed: Few::default(),
@@ -136,7 +134,6 @@ impl Held {
         let Some(token) = self.block.take() else {
             return;
         };
-        self.token = token;
         let id = waiter.section;
         let owner = self.claim.owner;
         let section = Section::new(id, waiter.params, owner, self.won_at, cx.now());
@@ -181,7 +178,8 @@ impl Held {
 
     /// The section lets go. What became of the release is known at once if its lease is over.
     pub(super) fn on_end(&mut self, id: SectionId, report: bool, cx: &Cx<'_>) -> Option<Release> {
-        let Some(section) = self.sections.take(|section| section.id == id) else {
+        let place = self.sections.iter().position(|section| section.id == id);
+        let Some(section) = place.map(|place| self.sections.swap_remove(place)) else {
             return Some(Release::AlreadyExpired);
         };
         // By the clock, not by what the nodes say: the holder had no right to the lock any more, whoever has it now.
@@ -267,7 +265,9 @@ impl Held {
     /// Ends the sections that are late. Others may go on.
     fn end_late(&mut self, over: &mut Few<Over>, cx: &mut Cx<'_>) {
         let now = cx.now();
-        while let Some(section) = self.sections.take(|section| section.deadline <= now) {
+        let is_late = |section: &Section| section.deadline <= now;
+        while let Some(place) = self.sections.iter().position(is_late) {
+            let section = self.sections.swap_remove(place);
             let verdicts = self.verdicts();
             cx.answer(section.id, Answer::Over(Loss::Expired { verdicts }));
             over.push(section.over(self.claim.owner));
@@ -334,8 +334,8 @@ impl Held {
                 "it is of the kind of its turn"
             );
         }
-        let count = self.sections.iter().count();
-        assert!(count <= 1 || self.is_shared(), "one section has the lock");
+        let is_alone = self.sections.len() <= 1;
+        assert!(is_alone || self.is_shared(), "one section has the lock");
     }
 }
 
