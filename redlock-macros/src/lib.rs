@@ -52,7 +52,7 @@ mod tokens;
 /// | `permits = 3` | [how many calls](#permits) of the fleet hold the lock at a time, 1 to 1024: a literal, a `u32` constant, or an expression over the arguments, such as `limits.exports` | one |
 /// | `weight = 2` | how many of the `permits` a call takes, a number like that; not with `at_least` ([`Lock::weight`]) | one |
 /// | `reentrant` | [joins](#functions-that-call-each-other) the lease of an outer body of the same task | such a call fails with `LockError::Nested` |
-/// | `fair` | serves the callers of all processes in the order of their calls; for one key, without `permits` ([`Lock::fair`]) | in order within a process, turns between processes |
+/// | `fair` | serves the callers of all processes in the order of their calls; for one key, without `permits` and `shared` ([`Lock::fair`]) | in order within a process, turns between processes |
 /// | `leader` | runs the body while this process [leads](#leaders) the fleet, and again when it leads again | the body runs once |
 /// | `value = address` | a text beside the lock, up to 256 bytes, which `Redlock::inspect` and observers of a leader show; an expression over the arguments; not with `shared` ([`Lock::value`]) | none |
 /// | `lease = lease` | names the lease for the body: `remaining()`, `fencing_token()`, `lost()`, `extend()` | none |
@@ -110,7 +110,7 @@ mod tokens;
 /// }
 /// ```
 ///
-/// Up to 16 keys are locked, all or none, without deadlock whatever their order. Duplicates are locked once. In the list,
+/// Up to 16 keys are locked, all or none, without deadlock whatever their order. Duplicates are locked once, if they are alike. In the list,
 /// `shared("a")` shares a key with its other readers. `permits("a", 3)` takes one of its permits, and
 /// `permits("a", 3, weight = 2)` two. Not with the arguments `at_least`, `shared`, `permits` or `fair`.
 /// [`Redlock::lock_all`] describes cost and limits.

@@ -43,7 +43,8 @@ use crate::{
 ///
 /// - Within a process, waiting tasks get the lock in the order of their calls.
 /// - Waiting processes stand in one queue, in the order in which they began to wait or ended their last *turn*. In its
-///   turn a process passes the lock from task to task, for some 20 ms once it knows that others wait.
+///   turn a process passes the lock from task to task. If others wait, the turn ends after 20 ms, or when the process
+///   learns of them, if that is later.
 /// - A call without [`wait`](Self::wait), and the first attempt of any call, may take a free lock before the queue.
 /// - A [`fair`](Self::fair) lock serves the callers of all processes in the order of their calls instead.
 /// - Clients of other libraries stand in no queue: see [`mixed_fleet`](crate::Builder::mixed_fleet).
@@ -134,8 +135,7 @@ impl Lock {
     /// attempt outside of the [queue](Self#order-of-waiters).
     ///
     /// A call returns within this time and one node timeout; with [several keys](crate::Redlock::lock_all) or a
-    /// [`weight`](Self::weight) later. A call for one of several [permits](Self::permits) that does not wait can take
-    /// one node timeout for each permit.
+    /// [`weight`](Self::weight) later.
     pub const fn wait(mut self, time: Duration) -> Self {
         self.options.wait = time;
         self
@@ -182,8 +182,9 @@ impl Lock {
     /// # }
     /// ```
     ///
-    /// - Until the time is over, every call fails with [`LockError::Contended`], in this process too, and its
-    ///   `retry_after` is the rest. A call that waits gets the lock afterwards, so a periodic job must not wait.
+    /// - Until the time is over, a call without [`wait`](Self::wait) fails with [`LockError::Contended`], in this process
+    ///   too. Once the section has ended, its `retry_after` is the rest. A call that waits gets the lock afterwards, so
+    ///   a periodic job must not wait.
     /// - With [`permits`](Self::permits) it is a rate: each permit is kept, so at most that number of sections start
     ///   within the time, over the whole fleet. See [the guide](crate::guide::choosing#a-rate).
     /// - [`Guard::release`] returns as soon as the nodes have confirmed.
@@ -221,9 +222,9 @@ impl Lock {
     /// - Each reader has its own lease and fencing token. The token is above those of all earlier writers and below
     ///   those of all later ones; overlapping readers have any order. Stores [check it, but do not record
     ///   it](crate::fence#readers).
-    /// - Cost: the readers of one process share a key, so most ask no node. Each node keeps 54 bytes per reading
-    ///   process, and notifies all of them when one begins, extends or ends. Use it with up to some hundreds of
-    ///   processes per key.
+    /// - Cost: the readers of one process share a key, so most ask no node. Each node keeps an entry per reading
+    ///   process. It notifies each of them that another one begins, extends or ends, at most five times a second. Use
+    ///   it with up to a thousand processes per key.
     /// - A [`reentrant`](Self::reentrant) exclusive lock within a shared one fails with [`LockError::Upgrade`]. A
     ///   shared one within an exclusive one joins it.
     /// - It [excludes some options](Self#options-that-exclude-each-other).
@@ -257,13 +258,15 @@ impl Lock {
     ///   it. A [re-entrant](Self::reentrant) call joins an enclosing permit of a lock with as many permits or fewer.
     /// - Fencing tokens are unique, and rise from holder to holder of *one* permit. Two holders at a time can have them
     ///   in any order, so do not fence a row that holders of several permits write.
-    /// - Waiting calls stand in one queue for all permits, in order within a process if their options are the same. A
-    ///   process passes on as many permits as there are for each; others wait only for those that it has beyond that.
-    /// - Without [`wait`](Self::wait), a call tries one permit, then one that a server reports free, then one that another
-    ///   server does. It can fail although some permit was free at each moment, if permits change hands meanwhile.
+    /// - Waiting calls stand in one queue for all permits, in order within a process if their options are the same. Each
+    ///   process has a share, the permits divided by the processes, and passes it from task to task. It gives up others
+    ///   after 20 ms, and all while another process collects several.
+    /// - Without [`wait`](Self::wait), a call asks for one permit, then for those that servers report free, for at most
+    ///   one node timeout. It can fail although some permit was free at each moment, if permits change hands meanwhile.
     ///   [`retry_after`](LockError::retry_after) is the earliest end of a permit.
     /// - Cost: one round trip like any lock; if the first permit is taken, a question to one server and a second round
-    ///   trip. It does not grow with the number of permits. Within a process, permits pass on without requests.
+    ///   trip. The requests do not grow with the number of permits, the server's time for the question does. Within a
+    ///   process, permits pass on without requests.
     /// - It [excludes some options](Self#options-that-exclude-each-other).
     #[doc(alias = "semaphore")]
     pub const fn permits(mut self, permits: u32) -> Self {
@@ -294,7 +297,8 @@ impl Lock {
     ///   key `cores#__redlock:gate` until it has all, and the others wait for that. Calls for one permit do not.
     /// - A call that fails, or is dropped, gives all of them back.
     /// - Without [`wait`](Self::wait), calls that come at the same time can refuse each other.
-    /// - Cost: two or three round trips, with a request for each permit and node. If permits are taken, one more for each.
+    /// - Cost: two or three round trips, with a request to each node for each permit and one more. For each permit that
+    ///   must be waited for, further round trips.
     /// - A [re-entrant](Self::reentrant) call joins an enclosing one of the same weight or more.
     /// - It [excludes some options](Self#options-that-exclude-each-other).
     #[doc(alias = "acquire_many")]
@@ -354,7 +358,7 @@ impl Lock {
     /// kept:
     ///
     /// - by callers without `fair`, who may take a free lock: use `fair` for all sections of a key or for none
-    /// - exactly, among callers that came within 50 ms and four round trips of each other
+    /// - exactly, among callers that came within 50 ms, four round trips and 1 % of their wait of each other
     /// - for a process that has died or is paused: others pass it after [a few round
     ///   trips](crate::guide::choosing#what-waiting-costs)
     /// - on servers without `CLIENT TRACKING`, and within the random pauses of a [mixed

@@ -78,7 +78,7 @@ impl Redlock {
     /// ```
     ///
     /// - A [`Member`] can be a lock in place of a key, and then be shared or have permits.
-    /// - Two calls cannot deadlock, whatever the order of their keys. Duplicates count once.
+    /// - Two calls cannot deadlock, whatever the order of their keys. Duplicates count once; a key in two ways is a mistake.
     /// - If a key is taken, [`Contended`](crate::LockError::Contended) names it. Other errors and
     ///   [`Lease::key`](crate::Lease::key) name all, with `, ` between them.
     /// - The one fencing token is larger than all earlier tokens of any of the keys, and smaller than all later ones.

@@ -193,6 +193,9 @@ fn not_a_url(text: &str, error: url::ParseError) -> String {
     use url::ParseError as Error;
     let what = match error {
         Error::EmptyHost => "the URL names no host",
+        Error::InvalidPort if text.contains(',') => {
+            "each node is an item of its own, not part of a list with commas"
+        }
         Error::InvalidPort => "the port must be a number up to 65535",
         Error::InvalidIpv6Address => return format!("not an IPv6 address; {SERVER_IPV6}"),
         Error::RelativeUrlWithoutBase => "not a URL, because the scheme is missing",
@@ -274,6 +277,7 @@ mod tests {
         ("redis://user:hun/ter2@host", "in a password, write"),
         ("redis://user:12?ter2@host", "unknown parameter"),
         ("redis://host:port", "the port must be a number"),
+        ("redis://a:1,redis://b:1", "each node is an item of its own"),
         ("redis://host:99999", "the port must be a number"),
         ("redis://host:0", "no server has port 0"),
         ("redis://[::1", "write it as `redis://[::1]:6379`"),

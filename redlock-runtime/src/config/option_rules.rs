@@ -194,9 +194,9 @@ impl Options {
     const fn conflict(&self, has_several_keys: bool) -> Option<OptionProblem> {
         /// Its parts have the words of both, so that a constant can be the text.
         macro_rules! exclude {
-            ($($one:literal $is_one:expr, $other:literal $is_other:expr;)+) => {
+            ($remedy:literal: $($one:literal $is_one:expr, $other:literal $is_other:expr;)+) => {
                 $(if $is_one && $is_other {
-                    let fact = concat!("`", $one, "` cannot be combined with ", $other, "; leave out one of the two");
+                    let fact = concat!("`", $one, "` cannot be combined with ", $other, "; ", $remedy);
                     let mut problem = OptionProblem::new($one, fact);
                     problem.kind = ProblemKind::NotTogether;
                     return Some(problem);
@@ -205,6 +205,7 @@ impl Options {
         }
         let (at_least, permits) = (self.at_least.is_some(), self.permits.is_some());
         exclude! {
+            "leave out one of the two":
             "at_least" at_least, "several keys" has_several_keys;
             "at_least" at_least, "`shared`" self.shared;
             "at_least" at_least, "`weight`" self.weight.is_some();
@@ -213,8 +214,11 @@ impl Options {
             "fair" self.fair, "several keys" has_several_keys;
             "fair" self.fair, "`shared`" self.shared;
             "fair" self.fair, "`permits`" permits;
-            "permits" permits, "several keys" has_several_keys;
             "permits" permits, "`shared`" self.shared;
+        }
+        exclude! {
+            "set it for the keys that are to have it":
+            "permits" permits, "several keys" has_several_keys;
             "shared" self.shared, "several keys" has_several_keys;
         }
         None

@@ -84,7 +84,12 @@ async fn options_that_do_not_go_together_are_refused() {
         let error = lock.acquire().await.unwrap_err();
         let told = problem(&error);
         assert_eq!(told.kind, ProblemKind::NotTogether);
-        let text = format!("{one} cannot be combined with {other}; leave out one of the two");
+        let is_of_some = other == "several keys" && ["`permits`", "`shared`"].contains(&one);
+        let remedy = match is_of_some {
+            true => "set it for the keys that are to have it",
+            false => "leave out one of the two",
+        };
+        let text = format!("{one} cannot be combined with {other}; {remedy}");
         assert_eq!(told.to_string(), text);
         expected.push(text);
     };
@@ -102,7 +107,8 @@ async fn options_that_do_not_go_together_are_refused() {
             check(with(redlock.lock_all(keys)), one, "several keys").await;
         }
     }
-    let last = "`shared` cannot be combined with several keys; leave out one of the two";
+    let last =
+        "`shared` cannot be combined with several keys; set it for the keys that are to have it";
     assert_eq!(expected.pop().as_deref(), Some(last));
 }
 

@@ -13,7 +13,7 @@ use crate::{
 /// A caller may be passed by one that came so much later, as `Lock::fair` says, and by eight ways.
 const CLEAR: u64 = 50 * MILLI;
 
-/// A process whose requests take longer may lose its place: it is left a free lock for 60 ms, which is two round trips.
+/// A process whose requests take longer may lose its place: it is left a free lock for 40 ms at the most.
 const NEAR: u64 = 15 * MILLI;
 
 /// Clocks differ by so much, and every process tells by its own for how long it has waited.
