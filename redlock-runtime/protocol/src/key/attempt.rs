@@ -211,7 +211,7 @@ impl Key {
             Some(contention) if !is_fair => contention.arrive(waiter.since),
             _ => waiter.since,
         };
-        let round_trip = cx.nodes.usual_round_trip(leader);
+        let round_trip = cx.nodes.round_trip(leader).unwrap_or_default();
         let hears_after = match cx.nodes.tells_changes(leader) {
             true => SHORTEST_GRACE,
             false => LONGEST_POLL,
@@ -335,8 +335,6 @@ impl Key {
             return self.ask_line(attempt.waiter);
         }
         held.start(attempt.waiter, cx);
-        // A node that granted it may be gone by now, and a bare majority would be none.
-        held.shore_up(cx);
         self.front = Front::Held(held);
     }
 
@@ -371,13 +369,7 @@ impl Key {
             return self.give_back(waiter, refusal);
         }
         self.contention().last_refusal = Some(refusal);
-        let was_first = round.is_first();
         if let Failure::Outage(_) = failure {
-            if was_first {
-                // The leader granted and no majority did: others behind it may be luckier.
-                waiter.since = now;
-                self.contention().go_behind(now);
-            }
             return self.back_off_or_refuse(waiter, cx);
         }
         waiter.place.on_refusal(&round, now);
@@ -385,14 +377,14 @@ impl Key {
             self.contention().is_met(now);
             self.contention().arrive(waiter.since);
         }
-        self.go_on_waiting(waiter, (&round, failure, was_first), cx);
+        self.go_on_waiting(waiter, (&round, failure), cx);
     }
 
     /// What follows a refusal.
     fn go_on_waiting(
         &mut self,
         mut waiter: Waiter,
-        (round, failure, was_first): (&Round, Failure, bool),
+        (round, failure): (&Round, Failure),
         cx: &mut Cx<'_>,
     ) {
         let now = cx.now();
@@ -402,7 +394,7 @@ impl Key {
         }
         let is_leaders_word = round.lost_at_leader().is_some() && round.fanout.order.len() > 1;
         // The last holder's release may be on its way to the other nodes.
-        let is_split = failure == Failure::Split || was_first;
+        let is_split = failure == Failure::Split || round.is_first();
         if is_split && now < round.closes_at {
             waiter.split.get_or_insert(now);
         }

@@ -60,12 +60,6 @@ impl Contention {
         self.arrival = None;
     }
 
-    /// Goes behind those who wait: it cannot lock what it was the first to be given.
-    pub(super) const fn go_behind(&mut self, now: Instant) {
-        self.arrival = None;
-        self.last_turn = Some(now);
-    }
-
     fn next_due(&self) -> Option<Instant> {
         self.in_order_until.max(self.stand_back_until)
     }

@@ -359,7 +359,6 @@ impl Key {
                     // Those that have less go first.
                     waiter.place.leave(cx);
                 }
-                waiter.place.held_at = vec![node];
                 waiter.place.on_ahead(ahead.believed(), cx.now());
                 if is_new {
                     // The key expires while nobody lets go, and a node does not tell a process of what that process has
@@ -590,10 +589,7 @@ impl Key {
             slot.is_won = false;
         }
         match &mut self.front {
-            Front::Held(held) => {
-                held.start(waiter, cx);
-                held.shore_up(cx);
-            }
+            Front::Held(held) => held.start(waiter, cx),
             _ => self.send(Move::Return(waiter.into())),
         }
     }

@@ -95,8 +95,6 @@ pub(crate) struct Place {
     holder: Option<Option<Owner>>,
     /// And whose it was at the leader.
     named: Option<Option<Owner>>,
-    /// These nodes had it.
-    pub(super) held_at: Vec<NodeId>,
     /// These tell of its next change.
     armed: Vec<NodeId>,
     /// How long one of those ahead takes.
@@ -136,9 +134,6 @@ impl Place {
         let is_news = std::mem::replace(&mut self.named, named) != named;
         self.looks = if is_news { 1 } else { looks };
         self.holder = round.holder();
-        let held_by = |&&(_, owner): &&(NodeId, Option<Owner>)| Some(owner) == self.holder;
-        let held_at = round.holders.iter().filter(held_by);
-        self.held_at = held_at.map(|&(node, _)| node).collect();
         self.doubts_from
             .take_if(|_| is_news && round.lost_at_leader().is_some());
     }
@@ -333,9 +328,9 @@ impl Waiter {
         }
     }
 
-    /// Lets a majority of nodes tell of the next change: those that have the holder's key, and else those that
-    /// are asked first and may have it. All slots share the key of their line, and where it is missing, one of them
-    /// may be free. Slots change often, so only the leader tells of them at first.
+    /// Lets a majority of nodes tell of the next change: the leader, and those that are asked first and may have the
+    /// key. All slots share the key of their line, and where it is missing, one of them may be free. Slots change often,
+    /// so only the leader tells of them at first.
     fn listen(&mut self, refusal: &Refusal, has_share: bool, cx: &mut Cx<'_>) {
         let place = &mut self.place;
         let majority = quorum::majority(cx.nodes.count());
@@ -352,7 +347,7 @@ impl Waiter {
                 verdict.is_some_and(may_have) && cx.nodes.tells_changes(*node)
             };
             let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
-            nodes.sort_by_key(|node| place.leader != Some(*node) && !place.held_at.contains(node));
+            nodes.sort_by_key(|node| place.leader != Some(*node));
             // Fewer may all have keys that nobody deletes, and then tell of nothing.
             nodes.truncate(majority);
             if self.params.permits > 0 && place.looks < 2 {
@@ -392,8 +387,8 @@ impl Waiter {
             true => self.params.round_timeout() / 2,
             false => Duration::ZERO,
         };
-        let usual = 3 * cx.nodes.usual_round_trip(node);
-        cx.nodes.hedge_delay().max(usual.min(most))
+        let last = 3 * cx.nodes.round_trip(node).unwrap_or_default();
+        cx.nodes.hedge_delay().max(last.min(most))
     }
 }
 
@@ -559,8 +554,6 @@ impl Key {
         let longer = hedge_delay * (1 << waiter.place.doubts.min(3));
         // The release may be on its way to the leader, or the others tell of the same.
         let soon = now.after(longer + apart.saturating_sub(ahead.time()));
-        let verdict = leader.and_then(|leader| self.last_refusal().verdicts.get(leader.0));
-        let is_granted = verdict == Some(&Verdict::Ours);
         let Front::BackingOff(backoff) = &mut self.front else {
             if let Some(place) = self.place() {
                 // The attempt may have asked the leader before the change.
@@ -576,9 +569,6 @@ impl Key {
             place.doubts = 0;
             place.doubts_from.take_if(|at| *at <= soon);
             now.after(backoff.waiter.asks_after())
-        } else if is_granted {
-            // It was all that the leader's grant has lacked.
-            now
         } else {
             place.doubts_by(soon);
             soon.after(place.ahead.time())
@@ -588,8 +578,8 @@ impl Key {
 
     /// What a node that is to tell of changes has of the key.
     pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &mut Cx<'_>) {
-        if let Some(Reply::Taken { owner }) = reply {
-            return self.on_other_holder(owner, cx);
+        if let Some(Reply::Taken { .. }) = reply {
+            return;
         }
         if let Some(place) = self.place() {
             // A node without the key tells of nothing: counted as one that tells, it would put off the next look.
@@ -597,27 +587,6 @@ impl Key {
         }
         if let Some(Reply::Free) = reply {
             self.on_change(node, cx);
-        }
-    }
-
-    /// A node that was to tell of changes has this owner's key. If it is not the holder's, it does not hear of the
-    /// holder's release, and another one is to tell of it.
-    fn on_other_holder(&mut self, owner: Option<Owner>, cx: &mut Cx<'_>) {
-        let Front::BackingOff(backoff) = &mut self.front else {
-            return;
-        };
-        let place = &mut backoff.waiter.place;
-        if place.holder == Some(Some(Owner::READERS)) {
-            // One may have gone before the node was to tell, and the others may be dead. Only an attempt learns when
-            // their keys expire.
-            return backoff.ask_by(cx.now().after(backoff::LONGEST_POLL_BEHIND));
-        }
-        if place.holder.is_none_or(|holder| holder == owner) {
-            return;
-        }
-        let tells = |node: &NodeId| !place.armed.contains(node) && cx.nodes.tells_changes(*node);
-        if let Some(node) = cx.nodes.in_order(cx.name).find(tells) {
-            place.listen(node, cx);
         }
     }
 

@@ -211,8 +211,12 @@ fn a_writer_that_waits_stops_new_readers_of_all_processes_and_then_has_its_turn(
         world.client(client).ask(3, "k", reading(Duration::ZERO));
         world.client(client).contended(3);
     }
+    let before = world.client(0).sends(is_extend).len();
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.client(0).answers(), []);
+    // Whether they may join by now is asked once in 50 ms, of three nodes.
+    let asked = world.client(0).sends(is_extend).len() - before;
+    assert!(asked <= 3 * 20, "{asked} requests");
     world.client(0).end(1);
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.client(0).answers(), []);
