@@ -12,7 +12,7 @@ use crate::{
     names::KEYS,
     plan::{Plan, nanos},
     scenario::Scenario,
-    sets, trace,
+    trace,
     world::{Phase, World},
 };
 
@@ -160,9 +160,10 @@ impl World {
         let (key, params) = (self.line_of(key), self.on_terms(params));
         self.draw_others(client, task, key);
         let (key, params) = self.draw_weight((client, task), (key, params));
+        let of_several = self.rounds_of_several();
         let one = &mut self.clients[client];
         let is_of_several = one.tasks[task].is_of_several();
-        let rounds = if is_of_several { sets::ROUNDS } else { 1 };
+        let rounds = if is_of_several { of_several } else { 1 };
         one.sections += 1;
         let section = SectionId(one.sections * TASKS + task as u64);
         let by = one.limit(self.now, params.wait + rounds * params.round_timeout());

@@ -14,9 +14,12 @@ use crate::{
     world::{Phase, World},
 };
 
-/// The rounds that one attempt to get several keys takes at the most, one after the other: for the first
-/// key, for the others, and until all tokens are above each other's.
-pub(crate) const ROUNDS: u32 = 10;
+/// The rounds that one attempt to get several keys takes at the most, one after the other: for the first key, for the
+/// others, and until all tokens are above each other's.
+const ROUNDS: u32 = 3;
+
+/// The same, if nodes are slow and disagree.
+const MOST_ROUNDS: u32 = 10;
 
 impl Plan {
     pub(crate) fn draw_sets(&mut self, seed: u64) {
@@ -54,6 +57,13 @@ impl Task {
 }
 
 impl World {
+    pub(crate) fn rounds_of_several(&self) -> u32 {
+        match self.phase == Phase::Calm && !self.plan.may_disagree() {
+            true => ROUNDS,
+            false => MOST_ROUNDS,
+        }
+    }
+
     /// The keys beside this one that a caller asks for with it.
     pub(crate) fn draw_others(&mut self, client: usize, task: usize, key: usize) {
         let others = self.drawn_others(key);
