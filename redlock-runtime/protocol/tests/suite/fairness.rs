@@ -367,3 +367,26 @@ fn in_a_mixed_fleet_every_section_is_released() {
     assert_eq!(world.sends(is_acquire).len(), 20 * 3);
     assert_eq!(world.sends(is_release).len(), 20 * 3);
 }
+
+/// Who is told of nothing looks every 70 ms at the latest, and those behind leave it the lock for so long.
+#[test]
+fn without_notices_processes_are_served_in_the_order_of_arrival() {
+    for late in 1..40 {
+        let mut world = World::without_clients(&[Behavior::Healthy; 3]);
+        for node in &mut world.nodes {
+            node.tells_changes = false;
+        }
+        for client in 0..3 {
+            world.add_client(settings());
+            world.await_votes(client);
+        }
+        world.lock(1, "k", params());
+        world.client(1).ask(1, "k", waiting(LONG));
+        world.run_for(late * 10 * HOP);
+        world.client(2).ask(1, "k", waiting(LONG));
+        world.run_for(200 * HOP);
+        world.end(1);
+        world.client(1).granted(1);
+        assert_eq!(world.client(2).answered(1), None, "{late}");
+    }
+}

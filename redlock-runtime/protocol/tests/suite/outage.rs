@@ -149,11 +149,12 @@ fn waiters_try_as_soon_as_a_majority_votes_again() {
         world.kill(2);
         world.run_for(ROUND_TRIP);
         ask_for_many(&mut world, 50);
+        world.client(0).ask_permit(51, 3, waiting(LONG));
         world.run_for(waited * HOP);
         world.behave([1], Behavior::Healthy);
         world.await_vote(1);
         let back = world.now;
-        for section in 1..=50 {
+        for section in 1..=51 {
             world.granted(section);
         }
         let took = world.now.since(back);
