@@ -162,6 +162,26 @@ fn waiters_try_as_soon_as_a_majority_votes_again() {
     }
 }
 
+/// It stops waiting while the front asks for the next turn.
+#[test]
+fn an_outage_that_is_over_is_no_reason_for_the_next_refusal() {
+    let mut world = World::with_clients(3, 1);
+    world.kill(1);
+    world.kill(2);
+    world.run_for(ROUND_TRIP);
+    world.client(0).ask(1, "k", fair(LONG));
+    world.run_for(100 * HOP);
+    world.behave([1], Behavior::Healthy);
+    world.await_vote(1);
+    world.granted(1);
+    world.client(0).ask(2, "k", fair(LONG));
+    world.client(0).set_lag(0, 20 * HOP);
+    world.end(1);
+    world.client(0).ask(3, "k", fair(5 * HOP));
+    world.client(0).contended(3);
+    world.granted(2);
+}
+
 #[test]
 fn a_dead_node_is_tried_seldom() {
     let mut world = World::new(3);
