@@ -185,12 +185,12 @@ impl Key {
     /// A slot that this process neither has nor asks for. Drawn, so that processes that come at once ask for different
     /// ones, and one that gets no slot asks for another one next.
     fn draw_slot(&mut self, permits: u32, cx: &mut Cx<'_>) -> Option<u32> {
-        let drawn = (cx.random() % u128::from(permits)) as u32;
+        let start = (cx.random() % u128::from(permits)) as u32;
+        let slots = (start..start + permits).map(|slot| slot % permits);
         let line = self.line()?;
-        // The leader may not know yet who has got that one.
-        let start = line.lost.map_or(drawn, |lost| lost % permits + 1);
-        let mut slots = (start..start + permits).map(|slot| slot % permits);
-        slots.find(|slot| !line.busy.contains(slot))
+        let slots = slots.filter(|slot| !line.busy.contains(slot));
+        // The leader may not know yet who has got the one that was lost.
+        slots.min_by_key(|slot| Some(*slot) == line.lost)
     }
 
     /// Asks for any slot.

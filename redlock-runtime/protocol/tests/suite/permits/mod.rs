@@ -476,6 +476,26 @@ fn a_node_that_has_lost_ones_own_slots_shows_the_free_one() {
     }
 }
 
+/// The leader takes the free slot for taken, and calls one free that is not.
+#[test]
+fn a_slot_of_which_the_leader_is_wrong_is_found_beside_one_that_it_names() {
+    for free in 0..3 {
+        let mut world = World::with_clients(3, 2);
+        hold(&mut world, 0, 0..3, 3);
+        let leader = world.leader(&line_key("k"));
+        world.client(0).set_lag(leader, LONG);
+        world.client(0).end(free);
+        world.run_for(10 * HOP);
+        let left = |slot: &u32| world.carriers(&slot_key("k", *slot)).len() == 1;
+        let named = ((0..3).find(left).unwrap() + 1) % 3;
+        world.nodes[leader].forget_key(&slot_key("k", named));
+        world.client(1).ask_permit(9, 3, waiting(LONG));
+        let asked = world.now;
+        world.client(1).granted(9);
+        world.assert_within(LEASE / 10, asked);
+    }
+}
+
 /// The leader has lost the key of the slot that another process has, and calls it free.
 #[test]
 fn who_has_lost_a_slot_asks_for_another_one_next() {
