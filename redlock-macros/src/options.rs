@@ -235,10 +235,16 @@ fn count(given: &Given<u32>) -> Value {
 pub(crate) fn permits_of_member((permits, weight): &(Given<u32>, Given<u32>)) -> TokenStream {
     let (of_permits, of_weight) = (count(permits), count(weight));
     let (permits, weight) = (&of_permits.2, &of_weight.2);
-    let value = quote_spanned!(mixed()=> (#permits, #weight));
-    let is_later = of_weight.0 > of_permits.0;
-    let (stage, place, _) = if is_later { of_weight } else { of_permits };
-    let check = quote_spanned!(at(place)=> __redis_lock::check_permits(#value));
+    if of_weight.0 <= of_permits.0 {
+        return checked_permits(&of_permits, &quote_spanned!(mixed()=> (#permits, #weight)));
+    }
+    // What is known of the permits is checked as soon as they are.
+    let permits = checked_permits(&of_permits, &quote_spanned!(mixed()=> (#permits, 1)));
+    checked_permits(&of_weight, &quote_spanned!(mixed()=> (#permits.0, #weight)))
+}
+
+fn checked_permits(&(stage, place, _): &Value, permits: &TokenStream) -> TokenStream {
+    let check = quote_spanned!(at(place)=> __redis_lock::check_permits(#permits));
     match stage {
         // An item, because `cargo check` does not evaluate an inline constant.
         Stage::Compilation => quote_spanned!(mixed()=> {
@@ -246,7 +252,7 @@ pub(crate) fn permits_of_member((permits, weight): &(Given<u32>, Given<u32>)) ->
             __PERMITS
         }),
         Stage::Instance => quote_spanned!(at(place)=> const { #check }),
-        Stage::Expansion | Stage::Call => value,
+        Stage::Expansion | Stage::Call => permits.clone(),
     }
 }
 

@@ -56,7 +56,8 @@ use crate::{
 /// Acquiring a lock with two of them fails with [`LockError::Config`]:
 ///
 /// - [`permits`](Self::permits), [`shared`](Self::shared), [`fair`](Self::fair) and [several
-///   keys](crate::Redlock::lock_all): at most one of them
+///   keys](crate::Redlock::lock_all): at most one of them; `permits`, `shared` and [`weight`](Self::weight) can be set
+///   for one of several keys
 /// - [`at_least`](Self::at_least) with [`shared`](Self::shared), [`weight`](Self::weight) or several keys, or with
 ///   [`reentrant`](Self::reentrant): a section that joins leaves the release to the outer one
 #[derive(Clone, Debug)]

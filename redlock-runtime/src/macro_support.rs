@@ -177,7 +177,7 @@ pub const fn is_over<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(error) if election::is_over(error))
 }
 
-/// The number of permits of one among several keys, and how many are taken, if they are constants.
+/// The number of permits of one among several keys, and how many are taken, if both are constants.
 ///
 /// # Panics
 /// With what is wrong with it, while compiling.

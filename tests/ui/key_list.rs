@@ -27,6 +27,11 @@ async fn constant_weight_of_zero() -> Result<(), LockError> {
     Ok(())
 }
 
+#[redis_lock(key = ["a", permits("b", NONE, weight = of)])]
+async fn constant_of_zero_beside_an_argument(of: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[redis_lock(key = [permits("b", 3, weight = 4), "c"])]
 async fn weight_too_large() {}
 

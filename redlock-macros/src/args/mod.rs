@@ -13,8 +13,8 @@ use crate::mistakes::Mistakes;
 mod values;
 mod words;
 
-pub(crate) use self::words::ARGUMENTS;
 use self::words::unknown;
+pub(crate) use self::{values::WEIGHT, words::ARGUMENTS};
 
 const SEVERAL_KEYS: &str = "`key` is given twice; several keys, of which all or none are locked, are a list: \
                             `key = [\"a\", \"b\"]`";

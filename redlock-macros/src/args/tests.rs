@@ -135,13 +135,18 @@ fn several_keys_are_a_list() {
         ),
         (
             r#"key = [permits("a", 3, weight = 0)]"#,
-            &["a lock has 1 to 1024 permits"],
+            &["`weight` must be at least 1, and at most `permits`"],
+        ),
+        (
+            r#"key = [permits("a", 3, weight)]"#,
+            &["`weight` needs a value after `=`, as in `weight = 2`"],
         ),
     ]);
     for wrong in [
         r#"shared("a", 3)"#,
         r#"permits("a", 3, 4)"#,
         r#"permits("a", 3, wait = 4)"#,
+        r#"permits("a", 3 weight = 2)"#,
         r#"permits(3, "a")"#,
     ] {
         let message = "a key of a list is `\"..\"`, `shared(\"..\")`, `permits(\"..\", 3)` or \

@@ -19,6 +19,8 @@ fn rest(input: ParseStream) -> Result<TokenStream> {
 /// As in the runtime.
 const PERMITS: RangeInclusive<u32> = 1..=1_024;
 
+pub(crate) const WEIGHT: &str = "`weight` must be at least 1, and at most `permits`";
+
 /// How many there are, or are taken at once.
 pub(super) fn count(
     name: impl Display,
@@ -33,6 +35,7 @@ pub(super) fn count(
     let literal = literal.ok().filter(|it| ["", "u32"].contains(&it.suffix()));
     let message = match literal.map(|literal| literal.base10_parse::<u32>()) {
         Some(Ok(count)) if PERMITS.contains(&count) => return Ok(Given::Known(count)),
+        Some(_) if name.to_string() == "weight" => WEIGHT.to_owned(),
         Some(_) => format!(
             "a lock has {} to {} permits",
             PERMITS.start(),
@@ -160,11 +163,14 @@ fn of_mode(
             return wrong();
         }
         let permits = count("permits", content, arguments)?;
-        content.parse::<Option<Token![,]>>()?;
+        let more = content.parse::<Option<Token![,]>>()?.is_some();
         let mut weight = Given::Known(1);
-        if content.parse::<Option<weight>>()?.is_some() {
-            content.parse::<Token![=]>()?;
-            weight = count("weight", content, arguments)?;
+        if more && content.peek(self::weight) {
+            let name: Ident = content.parse()?;
+            if content.parse::<Option<Token![=]>>()?.is_none() || content.is_empty() {
+                return Err(super::without_value(&name, "weight = 2"));
+            }
+            weight = count(name, content, arguments)?;
             content.parse::<Option<Token![,]>>()?;
         }
         key.kind = Kind::Permits(Box::new((permits, weight)));

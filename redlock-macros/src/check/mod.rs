@@ -3,7 +3,7 @@
 use proc_macro2::Span;
 use syn::ext::IdentExt;
 
-use crate::args::{Args, Renew};
+use crate::args::{Args, Renew, WEIGHT};
 use crate::duration::Known;
 use crate::function::Function;
 use crate::given::Given;
@@ -14,9 +14,10 @@ use crate::suggest;
 const SEVERAL_KEYS: &str = "several keys";
 
 /// What cannot be combined, as in the runtime.
-const EXCLUDED: [(&str, &str); 19] = [
+const EXCLUDED: [(&str, &str); 20] = [
     ("shared", SEVERAL_KEYS),
     ("permits", SEVERAL_KEYS),
+    ("weight", SEVERAL_KEYS),
     ("fair", SEVERAL_KEYS),
     ("at_least", SEVERAL_KEYS),
     ("at_least", "shared"),
@@ -52,7 +53,7 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
         mistakes.add_at(span, message);
     }
     if let Some(span) = args.given("weight") {
-        if !args.intended("permits") {
+        if !args.intended("permits") && !args.has_several_keys() {
             let message = "`weight` says how many of the `permits` a call takes; add `permits`";
             mistakes.add_at(span, message);
         }
@@ -73,6 +74,7 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
             let remedy = match (name, other.as_str()) {
                 ("shared", SEVERAL_KEYS) => r#"write `shared("..")` in the list"#,
                 ("permits", SEVERAL_KEYS) => r#"write `permits("..", 3)` in the list"#,
+                ("weight", SEVERAL_KEYS) => r#"write `permits("..", 3, weight = 2)` in the list"#,
                 _ => "leave out one of the two",
             };
             let message = format!("`{name}` cannot be combined with {other}; {remedy}");
@@ -89,7 +91,7 @@ fn check_weight(
 ) {
     let known = of_permits.and_then(|(weight, permits)| weight.known().zip(permits.known()));
     if known.is_some_and(|(weight, permits)| weight > permits) {
-        mistakes.add_at(span, "`weight` must be at least 1, and at most `permits`");
+        mistakes.add_at(span, WEIGHT);
     }
 }
 

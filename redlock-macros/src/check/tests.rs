@@ -225,7 +225,10 @@ fn a_weight_is_a_number_of_the_permits() {
         assert!(of(args).is_empty(), "{args}");
     }
     for (args, mistake) in [
-        ("weight = 0, permits = 3", "a lock has 1 to 1024 permits"),
+        (
+            "weight = 0, permits = 3",
+            "`weight` must be at least 1, and at most `permits`",
+        ),
         (
             "weight = 4, permits = 3",
             "`weight` must be at least 1, and at most `permits`",
@@ -244,6 +247,7 @@ fn what_cannot_be_combined() {
     for (name, other) in EXCLUDED {
         let example = |name: &str| match name {
             SEVERAL_KEYS => "key = [\"a\", \"b\"]",
+            "weight" if other == SEVERAL_KEYS => "weight = 2",
             "weight" => "permits = 3, weight = 2",
             name => {
                 ARGUMENTS
@@ -271,6 +275,7 @@ fn what_cannot_be_combined() {
         let remedy = match (name, other.as_str()) {
             ("shared", SEVERAL_KEYS) => r#"write `shared("..")` in the list"#,
             ("permits", SEVERAL_KEYS) => r#"write `permits("..", 3)` in the list"#,
+            ("weight", SEVERAL_KEYS) => r#"write `permits("..", 3, weight = 2)` in the list"#,
             _ => "leave out one of the two",
         };
         let message = format!("`{name}` cannot be combined with {other}; {remedy}");

@@ -193,7 +193,12 @@ fn not_a_url(text: &str, error: url::ParseError) -> String {
     use url::ParseError as Error;
     let what = match error {
         Error::EmptyHost => "the URL names no host",
-        Error::InvalidPort if text.contains(',') => {
+        Error::InvalidPort
+            if text
+                .rsplit('@')
+                .next()
+                .is_some_and(|hosts| hosts.contains(',')) =>
+        {
             "each node is an item of its own, not part of a list with commas"
         }
         Error::InvalidPort => "the port must be a number up to 65535",
@@ -278,6 +283,7 @@ mod tests {
         ("redis://user:12?ter2@host", "unknown parameter"),
         ("redis://host:port", "the port must be a number"),
         ("redis://a:1,redis://b:1", "each node is an item of its own"),
+        ("redis://:p,w@host:port", "the port must be a number"),
         ("redis://host:99999", "the port must be a number"),
         ("redis://host:0", "no server has port 0"),
         ("redis://[::1", "write it as `redis://[::1]:6379`"),

@@ -219,6 +219,7 @@ impl Options {
         exclude! {
             "set it for the keys that are to have it":
             "permits" permits, "several keys" has_several_keys;
+            "weight" self.weight.is_some(), "several keys" has_several_keys;
             "shared" self.shared, "several keys" has_several_keys;
         }
         None

@@ -79,12 +79,14 @@ async fn options_that_do_not_go_together_are_refused() {
     let shared: With = ("`shared`", Lock::shared);
     let fair: With = ("`fair`", Lock::fair);
     let reentrant: With = ("`reentrant`", Lock::reentrant);
+    let weight: With = ("`weight`", |lock| lock.weight(1));
     let mut expected = Vec::new();
     let mut check = async |lock: Lock, one, other| {
         let error = lock.acquire().await.unwrap_err();
         let told = problem(&error);
         assert_eq!(told.kind, ProblemKind::NotTogether);
-        let is_of_some = other == "several keys" && ["`permits`", "`shared`"].contains(&one);
+        let is_of_some =
+            other == "several keys" && ["`permits`", "`shared`", "`weight`"].contains(&one);
         let remedy = match is_of_some {
             true => "set it for the keys that are to have it",
             false => "leave out one of the two",
@@ -102,7 +104,7 @@ async fn options_that_do_not_go_together_are_refused() {
     ] {
         check(other.1(one.1(redlock.lock(KEY))), one.0, other.0).await;
     }
-    for (one, with) in [at_least, fair, permits, shared] {
+    for (one, with) in [at_least, fair, permits, weight, shared] {
         for keys in [[KEY, "other"], [KEY, KEY]] {
             check(with(redlock.lock_all(keys)), one, "several keys").await;
         }
