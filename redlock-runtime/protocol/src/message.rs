@@ -516,11 +516,8 @@ pub enum Reply {
     PutBack,
     /// Watch: the key is ours.
     Ours,
-    /// Watch: the key carries another owner.
-    Taken {
-        /// Whose it is, or [`Owner::READERS`]; `None` if it was not made by a client of this library.
-        owner: Option<Owner>,
-    },
+    /// Watch: the key carries another owner, or what is none.
+    Taken,
     /// Watch: there is no such key.
     Free,
     /// Release: the key was ours and is gone.

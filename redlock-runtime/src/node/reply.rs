@@ -79,7 +79,7 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
     match request {
         _ if code == NO_SCRIPT => Reply::NotAdmitted,
         // Something else stands under the key now, so it is not ours.
-        Request::Watch { .. } if why == Rejection::Key => Reply::Taken { owner: None },
+        Request::Watch { .. } if why == Rejection::Key => Reply::Taken,
         Request::Vote(_, Act::Extend { .. }) | Request::Release { .. } if why == Rejection::Key => {
             Reply::NotOwner
         }
@@ -217,17 +217,14 @@ fn extension(answer: &Value, wants_block: bool) -> Option<Reply> {
 }
 
 fn watched(answer: &Value, owner: Option<Owner>, mode: Mode) -> Option<Reply> {
-    let holder = match mode {
-        Mode::Exclusive => script::owner,
-        Mode::Shared => script::holder,
-    };
     match answer {
         Value::Nil => Some(Reply::Free),
         Value::Int(1) if mode == Mode::Shared => Some(Reply::Ours),
-        Value::BulkString(value) => Some(match holder(value) {
-            Some(holder) if owner == Some(holder) => Reply::Ours,
-            holder => Reply::Taken { owner: holder },
-        }),
+        Value::Int(0) if mode == Mode::Shared => Some(Reply::Taken),
+        Value::BulkString(value) if mode == Mode::Exclusive => {
+            let is_own = owner.is_some() && script::owner(value) == owner;
+            Some(if is_own { Reply::Ours } else { Reply::Taken })
+        }
         _ => None,
     }
 }

@@ -84,7 +84,7 @@ impl World {
             }
             (_, Reply::Extended { .. } | Reply::Ours) => true,
             (_, Reply::Granted { .. }) => false,
-            (_, Reply::NotOwner | Reply::Taken { .. } | Reply::Free) => {
+            (_, Reply::NotOwner | Reply::Taken | Reply::Free) => {
                 self.checker.refused(node, owner, sent.id);
                 false
             }
@@ -115,7 +115,7 @@ impl World {
             } if matches!(body, Request::Vote(_, Act::Acquire(_) | Act::PutBack)) => {
                 self.checker.denied(client, node.0, body, sent.id);
             }
-            Reply::NotOwner | Reply::Taken { .. } | Reply::Free
+            Reply::NotOwner | Reply::Taken | Reply::Free
                 if !matches!(body, Request::Release { .. }) =>
             {
                 self.checker.denied(client, node.0, body, sent.id);

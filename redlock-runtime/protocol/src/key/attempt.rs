@@ -211,7 +211,7 @@ impl Key {
             Some(contention) if !is_fair => contention.arrive(waiter.since),
             _ => waiter.since,
         };
-        let round_trip = cx.nodes.round_trip(leader).unwrap_or_default();
+        let round_trip = cx.nodes.usual_round_trip(leader);
         let hears_after = match cx.nodes.tells_changes(leader) {
             true => SHORTEST_GRACE,
             false => LONGEST_POLL,
@@ -377,14 +377,15 @@ impl Key {
             self.contention().is_met(now);
             self.contention().arrive(waiter.since);
         }
-        self.go_on_waiting(waiter, (&round, failure), cx);
+        self.go_on_waiting(waiter, &round, failure, cx);
     }
 
     /// What follows a refusal.
     fn go_on_waiting(
         &mut self,
         mut waiter: Waiter,
-        (round, failure): (&Round, Failure),
+        round: &Round,
+        failure: Failure,
         cx: &mut Cx<'_>,
     ) {
         let now = cx.now();

@@ -217,7 +217,7 @@ impl Claim {
                 self.on_absent(node, request);
                 self.on_anothers(node, remaining.map(|left| (now, left.into())));
             }
-            Reply::Queued(_) | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => {
+            Reply::Queued(_) | Reply::NotOwner | Reply::Taken | Reply::Free => {
                 self.on_absent(node, request);
             }
             Reply::NotAdmitted => self.on_refused(node, request),

@@ -68,7 +68,7 @@ pub(super) struct Backoff {
 pub(crate) struct Waiter {
     pub(crate) section: SectionId,
     pub(super) params: Arc<LockParams>,
-    /// When its caller called, or was last given what it could not lock.
+    /// When its caller called.
     pub(super) since: Instant,
     pub(super) wait_until: Instant,
     pub(super) lost_attempts: u32,
@@ -91,9 +91,9 @@ pub(crate) struct Place {
     /// It may have a place for this process.
     pub(super) is_taken: bool,
     pub(super) ahead: Ahead,
-    /// The key was there, and whose it was.
-    holder: Option<Option<Owner>>,
-    /// And whose it was at the leader.
+    /// Readers had the key.
+    is_read: bool,
+    /// Whose the key was at the leader, if it was there.
     named: Option<Option<Owner>>,
     /// These tell of its next change.
     armed: Vec<NodeId>,
@@ -133,7 +133,7 @@ impl Place {
         // news that some ahead have given up: the key that the leader has may be a dead one.
         let is_news = std::mem::replace(&mut self.named, named) != named;
         self.looks = if is_news { 1 } else { looks };
-        self.holder = round.holder();
+        self.is_read = round.holder() == Some(Some(Owner::READERS));
         self.doubts_from
             .take_if(|_| is_news && round.lost_at_leader().is_some());
     }
@@ -387,8 +387,8 @@ impl Waiter {
             true => self.params.round_timeout() / 2,
             false => Duration::ZERO,
         };
-        let last = 3 * cx.nodes.round_trip(node).unwrap_or_default();
-        cx.nodes.hedge_delay().max(last.min(most))
+        let usual = 3 * cx.nodes.usual_round_trip(node);
+        cx.nodes.hedge_delay().max(usual.min(most))
     }
 }
 
@@ -534,7 +534,7 @@ impl Key {
         };
         place.disarm(node);
         // One of several readers may have gone.
-        if place.holder == Some(Some(Owner::READERS)) {
+        if place.is_read {
             place.listen(node, cx);
         } else {
             self.on_change(node, cx);
@@ -578,7 +578,14 @@ impl Key {
 
     /// What a node that is to tell of changes has of the key.
     pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &mut Cx<'_>) {
-        if let Some(Reply::Taken { .. }) = reply {
+        if reply == Some(Reply::Taken) {
+            // One of several readers may have gone before the node was to tell, and the others may be dead. Only an
+            // attempt learns when their keys expire.
+            if let Front::BackingOff(backoff) = &mut self.front
+                && backoff.waiter.place.is_read
+            {
+                backoff.ask_by(cx.now().after(backoff::LONGEST_POLL_BEHIND));
+            }
             return;
         }
         if let Some(place) = self.place() {

@@ -299,12 +299,10 @@ impl Model {
         };
         match (&held.value, owner) {
             // What a lock that is shared consists of is not read.
-            (Value::Readers(_), _) if mode == Mode::Exclusive => Reply::Taken { owner: None },
+            (Value::Readers(_), _) if mode == Mode::Exclusive => Reply::Taken,
             // Also if that reader has expired: its client does not know the time of the node.
             (value, Some(owner)) if value.names(owner) => Reply::Ours,
-            (value, _) => Reply::Taken {
-                owner: value.owner(),
-            },
+            _ => Reply::Taken,
         }
     }
 

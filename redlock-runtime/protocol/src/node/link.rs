@@ -53,6 +53,8 @@ pub(super) struct Link {
     owed: usize,
     /// How long the node took for the last reply over this connection.
     pub(super) delay: Option<Duration>,
+    /// How long it takes usually: a late reply counts for an eighth.
+    pub(super) usual_delay: Option<Duration>,
     /// When the last reply came, or the connection was made.
     pub(super) replied_at: Instant,
     /// The client was awake then, and has written since what it had to send.
@@ -94,6 +96,7 @@ impl Default for Link {
             in_flight: VecDeque::new(),
             owed: 0,
             delay: None,
+            usual_delay: None,
             replied_at: Instant::from_nanos(0),
             looked_at: Instant::from_nanos(0),
             listens: false,
@@ -191,7 +194,7 @@ impl Link {
         };
         self.failures = self.failures.saturating_add(1);
         // The next connection may lead another way, or to another server.
-        self.delay = None;
+        (self.delay, self.usual_delay) = (None, None);
         self.listens = false;
         self.connection = None;
         self.reason = reason;
@@ -309,7 +312,11 @@ impl Link {
         let sent = self.in_flight.remove(place)?;
         self.owed -= sent.size;
         self.failures = 0;
-        self.delay = Some(now.since(sent.at));
+        let delay = now.since(sent.at);
+        // One late reply once made for a grace of a quarter of a second, so only an eighth of it counts.
+        let usual = self.usual_delay.unwrap_or(delay);
+        self.usual_delay = Some(delay.min(usual + delay.saturating_sub(usual) / 8));
+        self.delay = Some(delay);
         self.replied_at = now;
         Some(sent)
     }

@@ -96,6 +96,11 @@ impl Nodes {
         link.is_connected() && link.facts.tells_changes
     }
 
+    /// How long a node usually takes to reply; zero if that is not known.
+    pub(crate) fn usual_round_trip(&self, node: NodeId) -> Duration {
+        self.nodes[node.0].link.usual_delay.unwrap_or_default()
+    }
+
     /// How long a node took to reply last; `None` if it has not over this connection.
     pub(crate) fn round_trip(&self, node: NodeId) -> Option<Duration> {
         self.nodes[node.0].link.delay

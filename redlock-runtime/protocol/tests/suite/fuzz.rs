@@ -233,9 +233,7 @@ impl Fuzz {
             }
             7 => Reply::PutBack,
             8 => Reply::Ours,
-            9 => Reply::Taken {
-                owner: self.owner(),
-            },
+            9 => Reply::Taken,
             10 => Reply::Free,
             11 => Reply::Deleted,
             12 => Reply::NotOwner,
