@@ -190,14 +190,7 @@ fn each_process_that_waits_costs_a_few_requests_a_second() {
 #[test]
 fn a_process_that_no_node_notifies_costs_twenty_requests_a_second() {
     const SECONDS: u32 = 20;
-    let mut world = World::without_clients(&[Behavior::Healthy; 5]);
-    for node in &mut world.nodes {
-        node.tells_changes = false;
-    }
-    for client in 0..2 {
-        world.add_client(settings());
-        world.await_votes(client);
-    }
+    let mut world = World::without_notices(5, 2);
     world.lock(1, "k", params_of(Duration::from_secs(60)));
     world.client(1).ask(2, "k", waiting(12 * LEASE));
     world.run_for(Duration::from_secs(2));

@@ -372,14 +372,7 @@ fn in_a_mixed_fleet_every_section_is_released() {
 #[test]
 fn without_notices_processes_are_served_in_the_order_of_arrival() {
     for late in 1..40 {
-        let mut world = World::without_clients(&[Behavior::Healthy; 3]);
-        for node in &mut world.nodes {
-            node.tells_changes = false;
-        }
-        for client in 0..3 {
-            world.add_client(settings());
-            world.await_votes(client);
-        }
+        let mut world = World::without_notices(3, 3);
         world.lock(1, "k", params());
         world.client(1).ask(1, "k", waiting(LONG));
         world.run_for(late * 10 * HOP);

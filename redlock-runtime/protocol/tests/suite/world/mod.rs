@@ -191,13 +191,27 @@ impl World {
     /// Healthy nodes that are connected and vote, and one client for each of the settings.
     pub(crate) fn with_settings(nodes: usize, settings: &[Settings]) -> Self {
         let mut world = Self::without_clients(&vec![Behavior::Healthy; nodes]);
+        world.add_clients(settings);
+        world
+    }
+
+    /// The same with so many clients, and no node tells of changes.
+    pub(crate) fn without_notices(nodes: usize, clients: usize) -> Self {
+        let mut world = Self::without_clients(&vec![Behavior::Healthy; nodes]);
+        for node in &mut world.nodes {
+            node.tells_changes = false;
+        }
+        world.add_clients(&vec![settings(); clients]);
+        world
+    }
+
+    fn add_clients(&mut self, settings: &[Settings]) {
         for &settings in settings {
-            world.add_client(settings);
+            self.add_client(settings);
         }
         for client in 0..settings.len() {
-            world.await_votes(client);
+            self.await_votes(client);
         }
-        world
     }
 
     /// One client with nodes that voted already, and that behave like this when it connects to
