@@ -110,9 +110,9 @@ mod tokens;
 /// }
 /// ```
 ///
-/// Up to 16 keys are locked, all or none, without deadlock whatever their order. Duplicates are locked once, if they are alike. In the list,
-/// `shared("a")` shares a key with its other readers. `permits("a", 3)` takes one of its permits, and
-/// `permits("a", 3, weight = 2)` two. Not with the arguments `at_least`, `shared`, `permits` or `fair`.
+/// Up to 16 keys are locked, all or none, without deadlock whatever their order. Duplicates are locked once, if they are
+/// alike. In the list, `shared("a")` shares a key with its other readers. `permits("a", 3)` takes one of its permits, and
+/// `permits("a", 3, weight = 2)` two. Not with the arguments `at_least`, `shared`, `permits`, `weight` or `fair`.
 /// [`Redlock::lock_all`] describes cost and limits.
 ///
 /// # Readers and writers

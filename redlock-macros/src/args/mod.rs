@@ -148,14 +148,7 @@ impl Args {
             *word = true;
             return values::no_value(&name, input);
         }
-        let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);
-        if ends || !is_given {
-            return Err(without_value(&name, example));
-        }
-        input.parse::<Token![=]>()?;
-        if ends_argument(input) {
-            return Err(without_value(&name, example));
-        }
+        equals(&name, example, input)?;
         self.parse_value(&name, input)
     }
 
@@ -219,9 +212,17 @@ impl Renew {
     }
 }
 
-fn without_value(name: &Ident, example: &str) -> Error {
+/// What stands between a name and its value.
+fn equals(name: &Ident, example: &str, input: ParseStream) -> Result<()> {
+    let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);
+    if is_given {
+        input.parse::<Token![=]>()?;
+    }
+    if is_given && !ends_argument(input) {
+        return Ok(());
+    }
     let message = format!("`{name}` needs a value after `=`, as in `{example}`");
-    Error::new(name.span(), message)
+    Err(Error::new(name.span(), message))
 }
 
 fn separator(input: ParseStream) -> Result<()> {

@@ -122,7 +122,8 @@ fn list_of_keys(list: ParseStream, place: Span, arguments: &[String]) -> Result<
     }
 }
 
-const MEMBER: &str = "a key of a list is `\"..\"`, `shared(\"..\")`, `permits(\"..\", 3)` or `permits(\"..\", 3, weight = 2)`";
+const MEMBER: &str = "a key of a list is `\"..\"`, `shared(\"..\")`, `permits(\"..\", 3)` or \
+                      `permits(\"..\", 3, weight = 2)`";
 
 fn member(list: ParseStream, arguments: &[String]) -> Result<Template> {
     if list.peek(LitStr) {
@@ -167,9 +168,7 @@ fn of_mode(
         let mut weight = Given::Known(1);
         if more && content.peek(self::weight) {
             let name: Ident = content.parse()?;
-            if content.parse::<Option<Token![=]>>()?.is_none() || content.is_empty() {
-                return Err(super::without_value(&name, "weight = 2"));
-            }
+            super::equals(&name, "weight = 2", content)?;
             weight = count(name, content, arguments)?;
             content.parse::<Option<Token![,]>>()?;
         }

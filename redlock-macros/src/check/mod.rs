@@ -57,12 +57,14 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
             let message = "`weight` says how many of the `permits` a call takes; add `permits`";
             mistakes.add_at(span, message);
         }
-        let (weight, permits) = (args.weight.as_ref(), args.permits.as_ref());
-        check_weight(weight.zip(permits), span, mistakes);
+        if let Some((permits, weight)) = args.permits.as_ref().zip(args.weight.as_ref()) {
+            check_weight(permits, weight, span, mistakes);
+        }
     }
     for key in args.keys.iter().flatten() {
-        if let Kind::Permits(permits) = &key.kind {
-            check_weight(Some((&permits.1, &permits.0)), key.span(), mistakes);
+        if let Kind::Permits(member) = &key.kind {
+            let (permits, weight) = &**member;
+            check_weight(permits, weight, key.span(), mistakes);
         }
     }
     for (name, other) in EXCLUDED {
@@ -84,12 +86,8 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
     durations(args, mistakes);
 }
 
-fn check_weight(
-    of_permits: Option<(&Given<u32>, &Given<u32>)>,
-    span: Span,
-    mistakes: &mut Mistakes,
-) {
-    let known = of_permits.and_then(|(weight, permits)| weight.known().zip(permits.known()));
+fn check_weight(permits: &Given<u32>, weight: &Given<u32>, span: Span, mistakes: &mut Mistakes) {
+    let known = weight.known().zip(permits.known());
     if known.is_some_and(|(weight, permits)| weight > permits) {
         mistakes.add_at(span, WEIGHT);
     }

@@ -188,9 +188,13 @@ impl Key {
         let start = (cx.random() % u128::from(permits)) as u32;
         let slots = (start..start + permits).map(|slot| slot % permits);
         let line = self.line()?;
-        let slots = slots.filter(|slot| !line.busy.contains(slot));
+        let mut others = slots.filter(|slot| !line.busy.contains(slot));
+        let first = others.next();
         // The leader may not know yet who has got the one that was lost.
-        slots.min_by_key(|slot| Some(*slot) == line.lost)
+        match first == line.lost {
+            true => others.next().or(first),
+            false => first,
+        }
     }
 
     /// Asks for any slot.

@@ -135,7 +135,7 @@ impl Held {
     /// If a node that has the key is gone, sets the key on the nodes that were not asked for it, without
     /// waiting for the time to read it: the node may come back with nothing, and a bare majority would be
     /// none then. Not on nodes that have lost the key: a loss on that number of nodes must not be hidden.
-    pub(super) fn shore_up(&mut self, cx: &mut Cx<'_>) {
+    fn shore_up(&mut self, cx: &mut Cx<'_>) {
         let is_gone = |node| self.claim.is_known(node) && !cx.nodes.is_up(node);
         if cx.nodes.ids().any(is_gone) {
             for node in cx.nodes.ids() {
