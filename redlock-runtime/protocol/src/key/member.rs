@@ -32,6 +32,7 @@ impl Key {
             return;
         };
         // Another key of the section brought the larger token, and none that follows here may be below it.
+        debug_assert!(held.block.last() >= token, "the key was raised");
         held.block.pass(token);
         if let Some(section) = held.section(id) {
             section.limit_hold(max_hold, now);

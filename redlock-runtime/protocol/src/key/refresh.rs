@@ -66,7 +66,7 @@ impl Held {
         let wants_block = next.is_some() || raise_to > Token::default();
         let block = wants_block.then(|| {
             // Above all that it was given, used or not.
-            let had = self.block.passed().max(self.block.last());
+            let had = self.block.last();
             let least = self.least_proposal.max(raise_to);
             // If nobody waits, the round only has to move the counters on.
             let length = next.map_or(1, |_| BLOCK);
@@ -143,7 +143,7 @@ impl Held {
         self.ttl = round.question.params.key_ttl().into();
         self.least_proposal = least_proposal;
         // Not so if a majority lies.
-        let rises = |block: &Block| block.lies_above(self.block.passed());
+        let rises = |block: &Block| block.lies_above(self.block.last());
         if let Some(block) = block.filter(rises) {
             for section in self.sections.iter_mut() {
                 if section.raise_to <= block.last() {

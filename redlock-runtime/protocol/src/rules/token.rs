@@ -92,12 +92,6 @@ impl Block {
         self.next = self.next.max(token.0.saturating_add(1));
     }
 
-    /// None up to this one is handed out any more, if any was.
-    #[must_use]
-    pub const fn passed(&self) -> Token {
-        Token(self.next.saturating_sub(1))
-    }
-
     /// Its last token.
     #[must_use]
     pub const fn last(&self) -> Token {
