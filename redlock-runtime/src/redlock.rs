@@ -89,8 +89,8 @@ impl Redlock {
     ///   with most of the lease.
     /// - A caller whose first key is less wanted is served more often. If most calls wait, lock something that the keys
     ///   have in common.
-    /// - A call returns within [`wait`](Lock::wait) and three node timeouts; ten if nodes are slow and disagree on a
-    ///   token.
+    /// - A call returns within [`wait`](Lock::wait) and three node timeouts; ten if nodes fail, or are slow
+    ///   and disagree on a token.
     /// - It [excludes some options](Lock#options-that-exclude-each-other), even with one key.
     #[doc(alias = "multilock")]
     pub fn lock_all<I>(&self, keys: I) -> Lock
